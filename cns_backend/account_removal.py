@@ -73,7 +73,7 @@ class AccountRemoval:
 
     async def _delete_users(self, account: str) -> int:
         names = [user.name for user in await self._backend.accounts.users(account)][:STEP_ITEMS]
-        for name in names:  # one after the other: each makes all processes read the keys again
+        for name in names:  # not at once: each deletion makes all processes reload the keys
             await self._backend.accounts.delete_user(account, name)
         return len(names)
 
@@ -113,8 +113,8 @@ class AccountRemoval:
             await backend.archives.drop(topic.archive.id)
 
     async def _delete_subscriptions(self, account: str) -> int:
-        """Delete subscriptions to topics of other accounts. Those to its own topics are swept; some may be met here
-        first."""
+        """Delete the subscriptions of the account. A topic's own sweep deletes those to its own topics as well; either
+        may come first."""
         store = self._backend.subscriptions
         arns: list[str] = []
         for region in await store.regions(account):

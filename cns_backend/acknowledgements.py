@@ -1,4 +1,4 @@
-"""Counts which announcements every other process acknowledged: Redis says how many processes received each."""
+"""Counts the acknowledgements of each announcement. Redis says how many processes received it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _PendingAck:
 
 
 class PendingAcks:
-    """The announcements that are waited for, by their numbers."""
+    """The announcements that are not acknowledged by all processes yet, by number."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)

@@ -1,4 +1,4 @@
-"""The backend of a process: its stores by their contracts, its queue engines and its clock, in both forms the same."""
+"""The backend of a process: stores, queue engines and clock, of one type in the embedded and in the cluster form."""
 
 from __future__ import annotations
 
@@ -82,17 +82,17 @@ class Backend(Stores):
     internal_engine: str
     """The engine of the internal queues."""
     one_commit: bool = True
-    """Whether writes that begin in one turn of the event loop are stored together, or in their order."""
+    """Whether writes that begin in one turn of the event loop become one commit, or separate commits in their order."""
     machine: str = ""
     """The prefix of the names of this machine's processes in a cluster, else empty."""
     samples: Callable[[], Sequence[Sample]] = tuple
-    """The metrics of this process's own part of the store."""
+    """The metrics of the engines and stores that this process opens itself."""
     site: Callable[[], SiteStatus | None] = no_site
     """The state of this process's site; None where there is only one."""
     absence: Absence = no_absence
-    """Whether the store is away, and until when."""
+    """Returns None while the store answers; otherwise a future that is done when it answers again."""
     reconnected: list[Callable[[], None]]
-    """Called after a lost connection, during which no changes were announced to this process."""
+    """Callbacks for a restored connection: the changes announced in between did not reach this process."""
 
     @property
     def engine(self) -> Engine:

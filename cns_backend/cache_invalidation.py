@@ -1,8 +1,8 @@
-"""Cache invalidation over Redis: a process announces each change, and the others forget what they cached of it.
+"""Cache invalidation over Redis: a process announces each change, and the others drop their cached copies of it.
 
-Redis keeps no announcement for a process that is not subscribed. Each process therefore forgets everything when its
-subscription begins anew, and every `CACHE_AGE_S` without one. With Redis a change is answered after all other processes
-acknowledged it; without Redis they see it within `CACHE_AGE_S`. AWS promises 60 s.
+Redis keeps no announcement for a process that is not subscribed. A process therefore clears its caches when it
+subscribes again, and every `CACHE_AGE_S` while it is not subscribed. With Redis, a change returns after all other
+processes acknowledged it; without Redis, they see it within `CACHE_AGE_S`. AWS promises 60 s.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from cns_common.task_cancellation import cancel_and_wait
 
 CACHE_AGE_S = 5.0
 CACHE_AGE_SUBSCRIBED_S = 60.0
-"""The same while announcements arrive: one may be lost although the connection holds, for example by a failover."""
+"""The same while subscribed: an announcement may be lost although the connection holds, for example in a failover."""
 REDIS_TIMEOUT_S = 2.0
 ACK_TIMEOUT_S = 0.5
-"""The longest time that a change waits for the other processes: one that hangs must not delay it for longer."""
+"""The longest time that a change waits for other processes, one of which may hang."""
 NO_ACK = 0
 """The number of a message that is not acknowledged."""
 QUEUE_MAX = 10_000
-"""Announcements that wait for Redis. More are dropped: then other caches are wrong for as long as they age."""
+"""Announcements that may wait for Redis. More are dropped: other caches are stale until their entries expire."""
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +70,8 @@ class CacheInvalidation:
         stores: Mapping[str, SharedStore],
         forget_all: Sequence[Callable[[], None]],
     ) -> None:
-        """`stores` by the subject of their announcements. An empty `redis_url`: other processes see changes by age."""
+        """`stores` by the subject of their announcements. Without `redis_url` other processes see changes by cache
+        age."""
         self._redis = _client(redis_url) if redis_url else None
         self._channel = channel
         self._forget_all = forget_all
@@ -94,8 +95,8 @@ class CacheInvalidation:
         self._send(self._channel, _encode(Announcement(self._origin, number, subject, key)), number)
 
     async def acknowledged(self) -> None:
-        """Wait until every subscriber acknowledged all announcements so far, or `ACK_TIMEOUT_S` passes. Without a
-        subscription of its own a process does not wait."""
+        """Wait until every subscriber acknowledged all announcements so far, or `ACK_TIMEOUT_S` passes. A process that
+        is not subscribed itself does not wait."""
         await self._acks.wait(ACK_TIMEOUT_S if self._subscribed.is_set() else 0)
 
     def start(self) -> None:
@@ -105,7 +106,7 @@ class CacheInvalidation:
         self._tasks = [asyncio.create_task(loop) for loop in loops]
 
     async def close(self) -> None:
-        """Send what was announced before."""
+        """Send the queued announcements, then stop."""
         if self._redis is not None and self._tasks:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._outgoing.join(), REDIS_TIMEOUT_S)
@@ -161,7 +162,7 @@ class CacheInvalidation:
             subscribers = 0
             try:
                 subscribers = await redis.publish(channel, data)
-            except (RedisError, OSError) as error:  # the other caches age
+            except (RedisError, OSError) as error:  # other processes see the change by cache age
                 log.debug("cache_invalidation.send_failed", error=str(error))
             finally:
                 self._outgoing.task_done()

@@ -1,4 +1,4 @@
-"""Whether a process works at all by its machine's clock: what `/health` and `cns pool list` say of a worker."""
+"""Says whether a wrong machine clock keeps a worker from delivering, for `/health` and `cns pool list`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def clock_difference(seconds: float) -> str:
 
 
 def why_idle(samples: Iterable[Sample]) -> str:
-    """Why a worker with these samples delivers nothing; '' if its clock is no reason."""
+    """Why a worker with these samples delivers nothing; empty if its clock is not the cause."""
     values = {sample.name: sample.value for sample in samples}
     if not values.get(CLOCK_RECEIVES_REFUSED.name):
         return ""
     seconds = values.get(CLOCK_OFFSET_SECONDS.name, 0.0)
     if abs(seconds) < WRONG_S:  # it was set just now
-        return "delivers nothing yet: message time waits until its machine's clock, which was set back, has reached it"
+        return "delivers nothing yet: its machine's clock was set back, and message time waits until it catches up"
     return f"delivers nothing: its machine's {clock_difference(seconds)}"

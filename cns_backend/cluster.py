@@ -51,7 +51,7 @@ CLOCK_POLL_INTERVAL_S = 1.0
 
 
 def channel_of(settings: Settings) -> str:
-    """The channel in Redis. Other clusters may use the same Redis."""
+    """The Redis channel for changes of this cluster; other clusters may use the same Redis."""
     return f"cns:{settings.cassandra_keyspace}:changes"
 
 
@@ -150,8 +150,8 @@ async def open_account_store(settings: Settings) -> AsyncIterator[CassandraAccou
 
 @asynccontextmanager
 async def open_session(settings: Settings, site: SiteGuard | None = None) -> AsyncIterator[tuple[Cassandra, Seal]]:
-    """A session, and the seal of the secrets in its keyspace. Without `site`, it is for a command.
-    Raises StartError when a table is missing, the master key is another one or another site is active."""
+    """A session, and the seal of the secrets in its keyspace. A command gives no `site`. Raises StartError if a table
+    is missing, the master key is wrong or another site is active."""
     if site is None:
         async with open_site(settings, at_once=True) as own, open_session(settings, own or OneSite()) as opened:
             yield opened
@@ -174,7 +174,7 @@ async def open_session(settings: Settings, site: SiteGuard | None = None) -> Asy
 
 @asynccontextmanager
 async def open_site_store(settings: Settings) -> AsyncIterator[SiteStore]:
-    """The decision which site is active, whichever is."""
+    """The store of the decision which site is active. It opens at any site."""
     cassandra = await Cassandra.open(cassandra_address(settings))
     try:
         yield SiteStore(cassandra)

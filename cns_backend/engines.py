@@ -1,9 +1,9 @@
 """The queue engines by name, the value of a queue's `Engine` attribute.
 
-A new engine is an entry in a table; on Cassandra, with a function that opens it.
+A new engine is an entry in a table; an engine on Cassandra also has a function that opens it.
 
-Embedded form: the store host opens its engines and serves them to the other processes. Cluster form: each process opens
-all engines for itself.
+Embedded form: the store host opens the engines and serves them to the other processes. Cluster form: each process opens
+all engines itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _cqs() -> ClusterEngineKind:
 
     def open_(servers: ClusterServers) -> AbstractAsyncContextManager[LocalEngine]:
         prefix = f"cqs:{servers.keyspace}"
-        if servers.cassandra.activation:  # what this Redis has of an earlier activation is never read
+        if servers.cassandra.activation:  # keys of an earlier activation in this Redis are never read
             prefix += f":{servers.cassandra.activation}"
         return open_engine(servers.cassandra, servers.redis_urls, servers.clock, prefix, servers.skew)
 
@@ -98,7 +98,7 @@ CLUSTER_ENGINES: Mapping[str, Callable[[], ClusterEngineKind]] = {
     "pipes": _pipes,
     "cassieq": _cassieq,
 }
-"""The entries import their engine when they are called: its drivers are installed in the cluster form only."""
+"""Each entry imports its engine when it is called: its drivers are installed in the cluster form only."""
 DEFAULT_CLUSTER_ENGINE = "cqs"
 
 
@@ -113,7 +113,7 @@ class ChosenEngines(NamedTuple):
 
 
 def choose_engines(settings: Settings, own: str, capabilities: Mapping[str, Capabilities]) -> ChosenEngines:
-    """The choice among the form's engines, which are named with their `capabilities`. `own` is the form's own choice.
+    """Choose among the engines of one form, which are the keys of `capabilities`. `own` is the default of the form.
     Raises StartError."""
     for name in settings.engines:
         _require("CNS_ENGINES", name, capabilities)
@@ -143,7 +143,7 @@ class SampleSource(Protocol):
 
 
 def engine_samples(engines: Iterable[SampleSource]) -> list[Sample]:
-    """The samples of all engines and what they share; those of one name and labels are summed."""
+    """The samples of all engines and of what they share. Samples of the same name and labels are summed."""
     totals: defaultdict[tuple[str, Labels], float] = defaultdict(float)
     for engine in engines:
         for sample in engine.samples():

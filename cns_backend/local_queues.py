@@ -1,4 +1,4 @@
-"""Builds what delivers publishes to this store's queues in their own commit, for a process that accepts publishes."""
+"""Lets a process that accepts publishes deliver to queues of the same store in the commit of each publish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bearer tokens that show names on the metrics page and in health: the setting's, and one of the master key."""
+"""The bearer tokens with which metrics and `/health` show names: the setting, and one derived from the master key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PURPOSE = b"cns-metrics"
 
 
 def tokens(settings: Settings) -> tuple[str, ...]:
-    """Tokens that the service accepts. Commands with its master key have one without any setting."""
+    """Tokens that the service accepts. A command that has the master key needs no setting."""
     found = [settings.metrics_token] if settings.metrics_token else []
     with contextlib.suppress(StartError):  # there is no master key yet
         key = load_master_key(settings.data, settings.master_key, may_make=False)
@@ -27,9 +27,9 @@ def tokens(settings: Settings) -> tuple[str, ...]:
 
 
 def request_headers(settings: Settings, url: str, *, named: bool) -> dict[str, str]:
-    """Headers of a command's request to `url`; `named` if its command line gives it. The master key's token is for the
-    settings' own service only: another one would learn it. The setting's is also for one over TLS, or named on this
-    machine: others can read it on the way."""
+    """Headers of a command's request to `url`; `named`: the command line gave it. The token of the master key goes only
+    to the settings' own service. The setting's token also goes over TLS, or to a named URL on this machine; anyone on
+    the way to another URL could read it."""
     scheme, host, _ = place = _place(url)
     own = place in map(_place, (address_of(settings).url, local_url(settings)))
     may_learn = own or scheme == "https" or (named and host == _LOOPBACK)
@@ -39,7 +39,7 @@ def request_headers(settings: Settings, url: str, *, named: bool) -> dict[str, s
 
 
 def _place(url: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port; the names of this machine are one. Without a host for a text that is no URL."""
+    """Scheme, host and port, with one name for this machine. The host is empty if the text is not a URL."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port

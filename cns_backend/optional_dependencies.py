@@ -1,4 +1,4 @@
-"""Optional dependencies: a missing one is a line that names the command to install it, and not a traceback."""
+"""Reports a missing optional dependency in one line, with the command that installs it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _EXTRAS = {
 """The extra of the package that has a module."""
 _MADE = ("cluster", "pipeline")
 _WHEEL = f"cns_cqs-{cns.__version__}-py3-none-any.whl"
-"""The file that `make wheel` builds: the public index does not have it."""
+"""The file that `make wheel` builds. It is not on the public index."""
 
 
 def how_to_install(extra: str) -> str:
-    """The command that installs an extra: of a wheel, and for those with the source."""
+    """The commands that install an extra: from a wheel, and from the source."""
     from_source = f", with its source `make install-{extra}`" if extra in _MADE else ""
     return f"`pip install '{_WHEEL}[{extra}]'`{from_source}"
 

@@ -31,14 +31,14 @@ async def queue_port(settings: Settings, backend: Backend, queues: QueueService)
     service = SqsService(settings.queue_url or local_url(settings), key.key_id, key.secret)
     tls = client_context(settings.ca_bundle) if settings.queue_url else _own_certificate(settings)
     client = QueueClient(service, settings.region, backend.clock, tls=tls)
-    # An agreed key means that CQS has a data directory of its own, which may have a CNS too. The random key of its own
-    # data directory tells this CNS from others that use the same CQS.
+    # With an agreed key, CQS has another data directory, and other CNS services may use it: the random key of its own
+    # data directory identifies this one.
     return HttpQueuePort(client, space="" if agreed is None else own.key_id)
 
 
 async def access_keys(settings: Settings, backend: Backend) -> list[AccessKey]:
-    """All keys that calls may be signed with."""
-    await backend.accounts.internal_key(backend.clock.now_ms())  # makes it at the first start
+    """All keys that may sign calls."""
+    await backend.accounts.internal_key(backend.clock.now_ms())  # creates the key at the first start
     agreed = _agreed_key(settings)
     return await backend.accounts.keys() + ([] if agreed is None else [agreed])
 
@@ -50,7 +50,7 @@ def _agreed_key(settings: Settings) -> AccessKey | None:
 
 
 def _own_certificate(settings: Settings) -> ssl.SSLContext | None:
-    """Trust exactly the certificate of this service, whatever name it has."""
+    """Trust only the certificate of this service, whatever host name it has."""
     if settings.tls_cert is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

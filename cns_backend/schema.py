@@ -38,8 +38,8 @@ TABLES: tuple[str, ...] = (
 
 
 async def apply(address: CassandraAddress, replication: int) -> None:
-    """Create the missing keyspace, tables and columns, and give tables of an earlier version this one's options. Enter
-    the owners' names of an earlier version into the new table."""
+    """Create the missing keyspace, tables and columns, update the options of existing tables, and enter the names of
+    all account owners, which an earlier version did not store."""
     bare = await Cassandra.open(address, keyspace=False)
     try:
         await bare.run_schema(keyspace_text(address, replication))
@@ -56,7 +56,7 @@ async def apply(address: CassandraAddress, replication: int) -> None:
             existing = before.get(read_table(text).name)
             if existing is not None and (altering := alteration(text, existing)) is not None:
                 await cassandra.run_schema(altering)
-        if "accounts" in before:  # a new keyspace may not have the replicas yet that a read needs
+        if "accounts" in before:  # reads of a new keyspace may lack replicas
             await enter_all_names(cassandra)
     finally:
         await cassandra.close()

@@ -32,7 +32,7 @@ from cqs.service import EngineRoles, QueueService
 
 
 async def queue_service(settings: Settings, backend: Backend, audit: AuditLog | None = None) -> QueueService:
-    """Without `audit` it cannot serve audited queues."""
+    """The queue service of a process. Without `audit` it cannot serve audited queues."""
     service = QueueService(
         backend.queues,
         backend.move_tasks,
@@ -67,7 +67,7 @@ def audit_log(settings: Settings, process: str, clock: Clock) -> AuditLog:
 
 
 def span_recorder(settings: Settings, process: str) -> Spans | None:
-    """Records traces of a process of this name; None without a collector, and then nothing of it is imported."""
+    """The span recorder of a process of this name. Without a collector: None, and OpenTelemetry is not imported."""
     if not settings.otel_endpoint:
         return None
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # its driver is installed in the cluster form only
 
 @asynccontextmanager
 async def open_backend(settings: Settings, site: SiteMembership | None = None) -> AsyncIterator[Backend]:
-    """Open the backend of a process that does not host the store, in the form that the settings name; `site` is of a
-    process that works for as long as its site is active."""
+    """Open the backend of a process that does not host the store. `site`: the process works only while its site is
+    active."""
     if settings.store == "cassandra":
         from cns_backend.cluster import open_cluster_backend  # its drivers are installed in the cluster form only
 
@@ -37,7 +37,7 @@ async def open_backend(settings: Settings, site: SiteMembership | None = None) -
 
 
 class StoreClient:
-    """The backend over the socket of the store host, whose announcements call the `changed` callbacks here."""
+    """The backend over the socket of the store host. Announcements of the host call the `changed` callbacks here."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

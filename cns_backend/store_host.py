@@ -51,7 +51,7 @@ class StoreHost:
     """Opens the data directory and serves it to the other processes of this machine."""
 
     def __init__(self, settings: Settings, before_migration: BeforeMigration | None = None) -> None:
-        """`before_migration` is called for a store of an earlier format; by default it is backed up."""
+        """`before_migration` is called for a store of an earlier format; by default it makes a backup."""
         clock = Clock(test=settings.test_clock)
         guard = partial(require_master_key, settings.data, settings.master_key)
         self.database = Database(
@@ -119,12 +119,12 @@ class StoreHost:
 
 
 def _end_process(error: Exception) -> None:
-    """End the process after a failed fsync: only a new start reads what the disk holds. The supervisor starts it."""
+    """End the process after a failed fsync: only a restart reads what is on disk. The supervisor restarts it."""
     log.critical("store.failed", error=str(error))
     os._exit(EXIT_STORE_FAILED)
 
 
 def _end_read_only() -> None:
-    """End the process of a read-only store when the disk has room: the supervisor starts it anew, to write."""
+    """End the process of a read-only store once the disk has room: the supervisor restarts it, to write again."""
     log.warning("store.space_recovered")
     os._exit(EXIT_STORE_FAILED)

@@ -1,4 +1,4 @@
-"""The URL of this service, for notifications, mails and commands, which have no request with a Host."""
+"""The URL of this service in notifications, mails and commands, where no request gives a Host header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records the administrative acts of commands in the log that the service keeps, in the data directory."""
+"""Records administrative acts of commands in the log of the service, in the data directory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Note:
-    """The target and detail of the record. The block sets them when it knows them."""
+    """The target and detail of a record. The block sets them when they are known."""
 
     target: str = ""
     detail: str = ""
@@ -34,12 +34,12 @@ class Note:
 
 @contextmanager
 def recorded(data: Path | None, action: str, target: str = "", detail: str = "") -> Iterator[Note]:
-    """Record what the block does, also if it ends the command with an error or is interrupted."""
+    """Record an act, also if an error or an interruption ends it."""
     settings, note, result = load_settings(data), Note(target, detail), REFUSED
     try:
         yield note
         result = OK
-    except Exception as error:  # whatever ends the command is the act's result, and goes on
+    except Exception as error:  # any error is the result of the act, and is raised again
         result = code_of(error)
         raise
     except KeyboardInterrupt:
@@ -65,7 +65,7 @@ def _actor() -> Actor:
 
 
 def caller_name() -> str:
-    """Return user@host; a container may run the command as a user without a name."""
+    """Return user@host; a container may run commands as a user without a name."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -83,7 +83,9 @@ def _record(settings: Settings, action: str, note: Note, result: str) -> None:
         if not is_another_users(settings.data):
             _write(settings, settings.acts_path, action, note, result)
             return
-        with working_as_owner(settings.data, settings.acts_path.name):  # its service reads it and writes beside it
+        with working_as_owner(
+            settings.data, settings.acts_path.name
+        ):  # the service of this owner reads and writes there
             _write(settings, Path(), action, note, result)
     except OSError as error:
         print(f"cns: not in the log of acts: {settings.acts_path.absolute()}: {error.strerror}", file=sys.stderr)

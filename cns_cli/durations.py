@@ -1,4 +1,4 @@
-"""Durations and times as options of commands write them: 90s, 45m, 2h, 3d; 2026-11-21T08:00."""
+"""Parses durations and times in options: 90s, 45m, 2h, 3d; 2026-11-21T08:00."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def duration_ms(text: str) -> int | None:
 
 
 def time_ms(text: str, now_ms: int) -> int:
-    """The time that a text means: an age such as `2h`, or a time in UTC; 0 for an empty one. Raises ValueError."""
+    """The time of a text: an age such as `2h`, or a time in UTC; 0 for an empty text. Raises ValueError."""
     if not text:
         return 0
     ago_ms = duration_ms(text)

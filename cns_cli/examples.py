@@ -1,4 +1,4 @@
-"""An example for the help of each command that has none in its own text."""
+"""Examples for the help of commands whose own text has none."""
 
 from __future__ import annotations
 

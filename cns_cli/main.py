@@ -1,4 +1,4 @@
-"""The `cns` command. A command's module is imported when the command runs, so that `cns up` loads little."""
+"""The `cns` command. It imports the module of a command when the command runs, so that `cns up` loads little."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class CommandTable(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # Typer's signature
         names: Any = dict.fromkeys([*COMMANDS, *ALIASES])
-        self.commands = names  # of these it suggests some for one that is unknown
+        self.commands = names  # Typer suggests these for an unknown command
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # Typer has no public type of a command
@@ -107,7 +107,7 @@ app = typer.Typer(
 
 
 def _add_examples(command: Any, words: str) -> None:
-    """Complete the help of a command, or of the commands of a group."""
+    """Add examples to the help of a command or of the commands of a group."""
     for name, inner in getattr(command, "commands", {}).items():
         _add_examples(inner, f"{words} {name}")
     command.epilog = command.epilog or epilog(words)
@@ -135,7 +135,7 @@ def options(
 
 
 def main() -> None:
-    """Run a command. A start error of any command ends it with one line and an exit code."""
+    """Run a command. A start error ends it with one line and an exit code."""
     prepare_streams()
     _check_words(sys.argv[1:])
     if COMPLETION_VARIABLE in os.environ:  # noqa: TID251  # the shell's, no setting
@@ -162,7 +162,7 @@ def _without_help(words: list[str]) -> list[str]:
 
 
 def _check_words(words: list[str]) -> None:
-    """Python keeps bytes of arguments that are no text as lone surrogates."""
+    """Refuse arguments that are not UTF-8: Python keeps their bytes as lone surrogates."""
     for n, word in enumerate(words, 1):
         if any("\ud800" <= character <= "\udfff" for character in word):
             print(f"cns: argument {n} is not text in UTF-8: {word}", file=sys.stderr)

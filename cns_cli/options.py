@@ -12,11 +12,11 @@ Data = Annotated[Path | None, typer.Option("--data", envvar="CNS_DATA", help="Th
 Json = Annotated[bool, typer.Option("--json", help="For programs: one JSON value per line.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 UntilInputEnds = Annotated[
-    bool, typer.Option("--until-input-ends", help="Stop when standard input ends: with the program that started it.")
+    bool, typer.Option("--until-input-ends", help="Stop when standard input ends, as when the starting program dies.")
 ]
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask a person at a terminal; no ends the command. Programs are not asked."""
+    """Ask at a terminal, and end the command for a no. Programs are not asked."""
     if not yes and sys.stdin.isatty():
         typer.confirm(question, abort=True)

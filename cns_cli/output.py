@@ -1,13 +1,17 @@
-"""Prints results: aligned columns for people, JSON lines for programs."""
+"""Prints results, aligned columns for people or JSON lines for programs, and the line that ends a refused command."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from json import dumps, loads
+from typing import NoReturn, TypeVar
 
 import msgspec
 
+from cns_common.errors import EXIT_USAGE
+
+Item = TypeVar("Item")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -18,7 +22,7 @@ def print_json(values: Iterable[object]) -> None:
 
 
 def _writable(text: str) -> str:
-    """JSON text in characters of standard output's encoding."""
+    """JSON text in the encoding of standard output."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -34,11 +38,27 @@ def print_value(value: object, text: str, *, json: bool) -> None:
         print(text)
 
 
+def print_items(
+    items: Iterable[Item], titles: Sequence[str], cells: Callable[[Item], Sequence[object]], *, json: bool
+) -> None:
+    """Print items as JSON, or for people as a table whose rows are their `cells`."""
+    if json:
+        print_json(items)
+    else:
+        print_table(titles, map(cells, items))
+
+
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns as wide as their widest text. Without rows nothing is printed."""
+    """Print columns as wide as their widest text, or nothing without rows."""
     texts = [[str(cell) for cell in row] for row in rows]
     if not texts:
         return
     widths = [max(len(row[column]) for row in (titles, *texts)) for column in range(len(titles))]
     for row in (titles, *texts):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def refuse(why: object, code: int = EXIT_USAGE) -> NoReturn:
+    """End the command with one line on standard error and an exit code."""
+    print(f"cns: {why}", file=sys.stderr)
+    sys.exit(code)

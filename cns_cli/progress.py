@@ -26,7 +26,7 @@ class Steps:
 
 @contextmanager
 def open_steps(what: str, total: float | None = None) -> Iterator[Steps]:
-    """Show a bar until the end of the block. rich leaves colours out under NO_COLOR."""
+    """Show a bar while the block runs. rich omits colours under NO_COLOR."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:

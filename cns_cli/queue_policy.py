@@ -17,7 +17,7 @@ def statement_for(queue_arn: str, topic_arn: str) -> dict[str, Any]:
 
 
 def with_statement(policy: str, statement: dict[str, Any]) -> str:
-    """The stored policy, '' for none, with the statement added if it is not there."""
+    """The stored policy ('': none) with the statement, which is added if it is missing."""
     document: dict[str, Any] = json.loads(policy) if policy else {"Version": "2012-10-17"}
     there = document.get("Statement", [])
     statements = there if isinstance(there, list) else [there]

@@ -1,7 +1,7 @@
-"""Opens the stores for a command: through the running service, else in the data directory itself, or in Cassandra.
+"""Opens stores for a command: through the running service, else in the data directory, or in Cassandra.
 
-A command that needs one or two stores opens them alone (`run_on_store`, `open_stores`), which loads little. One that
-needs queues as well opens the backend of the service (`open_service_backend`).
+A command that needs one or two stores opens only those (`run_on_store`, `open_stores`), which loads little. A command
+that also needs queues opens the backend of the service (`open_service_backend`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from cns_cli.output import refuse
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
@@ -37,18 +38,18 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec(Generic[Store]):
-    """A store by its contract, and how to make it in each form of the service."""
+    """A store by its contract, and its constructors in each form of the service."""
 
     contract: type[Store]
     prefix: str
-    """Names its calls on the store host's socket."""
+    """The prefix of its calls on the socket of the store host."""
     embedded: Callable[[Database], Store]
     cassandra: str = ""
-    """`module:class`, made with a Cassandra session; imported when needed, as only the cluster form has its drivers."""
+    """`module:class`, made with a Cassandra session; imported in the cluster form only, which has its drivers."""
 
 
 class StoreAccess:
-    """Makes the stores of the specs it was opened with."""
+    """Constructs the stores of the specs that it was opened with."""
 
     def __init__(self, make: Callable[[StoreSpec[Any]], Any]) -> None:
         self._make = make
@@ -129,7 +130,7 @@ async def open_service_backend(settings: Settings) -> AsyncIterator[Backend]:
 
 
 def require_store(settings: Settings, else_: str = "") -> None:
-    """Raise a StartError that names the data directory if there is no store in it."""
+    """Raise a StartError that names the data directory if it has no store."""
     if not (settings.data / STORE_FILE).exists():
         text = f"there is no store in {settings.data.absolute()}: name its directory with --data or CNS_DATA{else_}"
         raise StartError(text, EXIT_DATA_UNUSABLE)
@@ -159,5 +160,4 @@ def run_command(work: Callable[[], Awaitable[Result]]) -> Result:
     except (StoreUnavailable, OutcomeUnknown) as error:
         sys.exit(f"cns: {error}")
     except StartError as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        refuse(error, error.exit_code)

@@ -1,4 +1,4 @@
-"""Standard streams of commands: each is open, and prints what its encoding lacks as an escape."""
+"""Standard streams of commands: all are open, and escape characters that their encoding lacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def prepare_streams() -> None:
-    """Open the streams that the caller has closed: the next file that the process opens would take their place."""
+    """Open streams that the caller closed: otherwise the next opened file would take their descriptors."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # open until the process ends
@@ -25,7 +25,7 @@ def prepare_streams() -> None:
 
 @contextmanager
 def flushed_output() -> Iterator[None]:
-    """Write what is buffered at the end of the block. A pipe that its reader closed, such as `head`, is no error."""
+    """Flush standard output at the end of the block. A closed pipe, as of `head`, is no error."""
     try:
         yield
     finally:
@@ -36,10 +36,10 @@ def flushed_output() -> Iterator[None]:
 
 
 def discard_output() -> None:
-    """Send stdout to /dev/null: the interpreter flushes once more at its end."""
+    """Redirect stdout to /dev/null: the interpreter flushes it once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_unwritten_output(error: OSError) -> bool:
-    """Whether the error is of writing to a stream, such as to a full disk. It names no file."""
+    """Whether the error is of a write to a stream, for example on a full disk. It names no file."""
     return error.errno in _NOT_WRITTEN and error.filename is None

@@ -1,1 +1,1 @@
-"""Spark jobs over the events that every process writes. The service imports nothing of it."""
+"""Spark jobs over the events that every process writes. The service does not import this package."""

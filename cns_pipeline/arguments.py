@@ -1,4 +1,4 @@
-"""The arguments of a job, and what its command prints and returns."""
+"""The arguments of a job, and the output and exit code of its command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cns_pipeline.period import EVERYTHING, Period, parse_period
 
 LOCK = "ingest.lock"
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of a write to an open file, which name no file."""
+"""Errors of writes to an open file: they have no file name."""
 
 
 class JobResult(NamedTuple):
@@ -34,7 +34,7 @@ class JobResult(NamedTuple):
 
 
 def left_out(why: str) -> JobResult:
-    """The outcome of a job that has nothing to do."""
+    """The result of a job that had nothing to do."""
     return JobResult(why, facts={"leftOut": why})
 
 
@@ -47,8 +47,8 @@ class Arguments:
     paths: PipelinePaths
     local: Path  # the directory of logs and locks on this machine
     period: Period = EVERYTHING
-    keep_days: int = 0  # days before the newest whose events stay in the table; 0: all
-    master: str = ""  # Spark's URL of a cluster; empty: this machine, or what `spark-submit` says
+    keep_days: int = 0  # how many days before the newest stay in the table; 0: all
+    master: str = ""  # Spark's URL of a cluster; empty: this machine, or the master of `spark-submit`
 
     def check_events(self) -> None:
         directory = self.events.local
@@ -57,7 +57,7 @@ class Arguments:
         check_version(self.paths)
 
     def has_table(self) -> bool:
-        """Whether anything was ever ingested, as far as can be known without Spark."""
+        """Whether the table of events exists, as far as it can be seen without Spark."""
         directory = self.paths.table.local
         return directory is None or directory.is_dir()
 
@@ -95,12 +95,12 @@ def make_arguments(
 
 
 def period_of(since: str, until: str, day: str) -> Period:
-    """The period that the options name, beside the machine's clock. Raises StartError."""
+    """The period of the options, relative to the machine's clock. Raises StartError."""
     return parse_period(since, until, day, Clock().real_ms())
 
 
 def exit_code(work: Callable[[], JobResult], *, json: bool = False) -> int:
-    """Print the result of `work`, or one line with its start error or the path that failed; return the exit code."""
+    """Print the result of `work`, or one line about its start error or failed path. Returns the exit code."""
     try:
         outcome = work()
     except StartError as error:

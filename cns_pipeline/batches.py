@@ -1,4 +1,4 @@
-"""The table of events: its parts are dates, and each batch states the events that it may have."""
+"""The table of events: its parts are dates, and each batch states which events it may contain."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cns_pipeline.tables.table import BatchTable
 
 DATE_PREFIX = "date="
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
-"""Spark's name of the directory of rows without a date."""
+"""Spark's name for the directory of rows without a date."""
 _MS_MAX = 253_402_300_799_999
 
 
 class BatchSpan(msgspec.Struct, frozen=True):
-    """The numbers of a boot in a batch, from the first to the last; some of those between may be elsewhere."""
+    """The first and last number that a batch has of a boot (a start of a process); others may have some between."""
 
     boot: str
     first: int
@@ -30,13 +30,13 @@ class BatchSpan(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a batch, by which later batches find their duplicates."""
+    """The contents of a batch; later batches use it to find duplicates."""
 
     spans: tuple[BatchSpan, ...]
     files: tuple[str, ...]  # names of the segments with lines that were kept aside
 
     def may_repeat(self, other: Contents) -> bool:
-        """Whether both may have the same event or line."""
+        """Whether both may contain the same event or line."""
         known = {span.boot: span for span in other.spans}
         overlaps = [
             span.first <= known[span.boot].last and known[span.boot].first <= span.last
@@ -68,13 +68,13 @@ def event_table(storage: FileStore, paths: PipelinePaths) -> EventTable:
 def event_directories(
     storage: FileStore, paths: PipelinePaths, since_ms: int | None = None, until_ms: int | None = None
 ) -> list[str]:
-    """The directories `…/date=…` that have all events of a period, and some others; for readers of Parquet."""
+    """The directories `…/date=…` that contain all events of a period, and others; for readers of Parquet."""
     table = event_table(storage, paths)
     return table.directories(table.read(), in_period(since_ms, until_ms))
 
 
 def in_period(since_ms: int | None, until_ms: int | None) -> Callable[[Part], bool]:
-    """Whether a part may have events of the period. Rows without a date may be of any."""
+    """Returns a test whether a part may contain events of the period. Rows without a date may be of any period."""
     first = date.min if since_ms is None else utc_date(since_ms)
     last = date.max if until_ms is None else utc_date(until_ms - 1)
 
@@ -92,7 +92,7 @@ def date_of(part: Part) -> date | None:
 
 
 def removed_until_ms(storage: FileStore, paths: PipelinePaths) -> int:
-    """The time until which events were removed for their age; 0: none were."""
+    """The time until which events were removed by age; 0: none."""
     name = event_table(storage, paths).read().removed
     if not name:
         return 0
@@ -101,13 +101,13 @@ def removed_until_ms(storage: FileStore, paths: PipelinePaths) -> int:
 
 
 def utc_date(at_ms: int) -> date:
-    """Times that have no date are put to the nearest that has one."""
+    """The date (UTC) of a time; for a time outside the calendar the nearest date."""
     at_s = min(max(at_ms, 0), _MS_MAX) // 1000
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at_s)).date()
 
 
 def check_version(paths: PipelinePaths) -> None:
-    """Raise a StartError for a table of an earlier version. Such tables are on this machine."""
+    """Raise a StartError for a table of an earlier version, which is always on this machine."""
     local = paths.table.local
     if local is not None:
         BatchTable(Storage(None), located(local), Contents).check_version()

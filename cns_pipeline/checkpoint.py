@@ -1,7 +1,7 @@
-"""Spark's checkpoint of ingest: which segments it has read. It only saves work, and may be removed.
+"""Spark's checkpoint of ingest: the segments that were read. It only saves work, and may be deleted.
 
-`sources/0` is the log of Spark's file source: `N.compact` has all entries up to N, `N` those of one batch; each is a
-line of JSON after the line `v1`. `offsets` and `commits` have a file for each batch that was begun, and that was ended.
+`sources/0` is the log of Spark's file source: `N.compact` has all entries up to batch N, `N` those of batch N, as
+lines of JSON after the line `v1`. `offsets` has a file for each started batch, `commits` for each finished one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.stored_file import FileStore
 
 ENTRIES_FREE = 10_000
-"""The checkpoint is trimmed only if more of its entries than this are of removed segments."""
+"""The checkpoint is trimmed once it has more entries of removed segments than this."""
 _VERSION = b"v1"
 _COMPACT = ".compact"
 
@@ -34,7 +34,7 @@ _offset_decoder = msgspec.json.Decoder(_Offset)
 
 
 class Checkpoint:
-    """The checkpoint of `paths`. What Spark wrote and this module does not understand counts as absent."""
+    """The checkpoint in `paths`. What this module cannot parse of it counts as absent."""
 
     def __init__(self, storage: FileStore, paths: PipelinePaths) -> None:
         self._storage = storage
@@ -42,7 +42,7 @@ class Checkpoint:
         self._log = paths.checkpoint / "sources" / "0"
 
     def reset_unless_of(self, events: Location) -> None:
-        """Delete the checkpoint if it is of another directory of events: Spark stores absolute paths in it."""
+        """Delete the checkpoint if it belongs to another directory of events: Spark stores absolute paths in it."""
         if not self.is_of(events):
             self._storage.delete(self._paths.checkpoint)
             self._storage.write(self._paths.source, str(events).encode())
@@ -54,11 +54,11 @@ class Checkpoint:
             return False
 
     def segments(self) -> set[str]:
-        """The paths of the segments that batches were begun with."""
+        """The paths of the segments of all started batches."""
         return {path for name in self._log_names() for path in self._paths_in(name)}
 
     def is_ended(self) -> bool:
-        """Whether each batch that was begun was ended, so that all of `segments` are in the table."""
+        """Whether all started batches are finished: then the table has all of `segments`."""
         begun, ended = self._last("offsets"), self._last("commits")
         names = self._log_names()
         if begun is None or begun != ended or not names:
@@ -70,7 +70,7 @@ class Checkpoint:
             return False
 
     def trim(self, present: Iterable[str]) -> None:
-        """Leave only present segments in the log, which Spark never shortens. No query may be running."""
+        """Remove segments that no longer exist from the log, which Spark never shortens. No query may be running."""
         name = next((name for name in self._log_names() if name.endswith(_COMPACT)), None)
         if name is None:
             return
@@ -81,7 +81,7 @@ class Checkpoint:
             self._storage.write(self._log / name, b"\n".join([first, *left]))
 
     def _log_names(self) -> list[str]:
-        """The last compact file, and the files after it."""
+        """The newest compact file, and the files after it."""
         found = {name: _number(name.removesuffix(_COMPACT)) for name in self._storage.names(self._log)}
         numbers = {name: number for name, number in found.items() if number is not None}
         compact = max([number for name, number in numbers.items() if name.endswith(_COMPACT)], default=-1)

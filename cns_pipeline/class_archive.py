@@ -1,6 +1,6 @@
-"""An archive of the Java classes that a job loads, which saves half of a session's start (ADR 0015).
+"""An archive of the Java classes that a job loads: it halves the time to start a session (ADR 0015).
 
-Java reads it instead of 280 jars; it ignores one of other jars. The first job of an environment makes it as it ends.
+Java reads it instead of 280 jars, and ignores one of other jars. The first job of an environment writes it as it ends.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ DIRECTORY = Path(sys.prefix, "share", "cns")
 OPTIONS = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _PREFIX = "spark-"
 EXIT_S = 120.0
-"""The longest time that Java may take to write an archive and end. Then it is killed: a later job makes the archive."""
+"""The limit for Java to write an archive and exit. Then it is killed, and a later job writes the archive."""
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
-"""Java would print on standard output each class that it cannot archive."""
+"""Without it, Java prints each class that it cannot archive on standard output."""
 
 
 def archive_path(*directories: Path) -> Path | None:
-    """The archive of this Java and this PySpark: where there is one, else where it can be made; else None."""
+    """The path of the archive for this Java and PySpark: an existing file, else a writable place, else None."""
     name = _name()
     archives = [directory / name for directory in directories] if name else []
     found = [archive for archive in archives if archive.exists()] or [
@@ -38,7 +38,7 @@ def archive_path(*directories: Path) -> Path | None:
 
 
 def _name() -> str:
-    """Empty if Java can have none."""
+    """The name of the archive; empty if this Java supports none."""
     home = os.environ.get("JAVA_HOME")  # noqa: TID251  # Java's variable
     java = shutil.which(str(Path(home, "bin", "java")) if home else "java")
     if java is None:
@@ -53,7 +53,7 @@ def _name() -> str:
 
 
 def options_to_use(archive: Path | None) -> str:
-    """Java's options, with a space before them; empty without an archive."""
+    """The options for Java, after a space; empty without an archive."""
     return f" {QUIET} -XX:SharedArchiveFile={archive}" if archive is not None and archive.exists() else ""
 
 
@@ -63,7 +63,7 @@ def options_to_make(archive: Path) -> str:
 
 @contextmanager
 def finished_at_end(archive: Path | None) -> Iterator[None]:
-    """Wait until the running Java process has written the archive and ended, and then let others use the file."""
+    """At the end of the block, wait until Java wrote the archive and exited; then publish the file."""
     gateway = SparkContext._gateway
     if archive is None or gateway is None:
         yield
@@ -72,11 +72,11 @@ def finished_at_end(archive: Path | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        process.kill()  # no time for an archive
+        process.kill()  # the archive is given up
         raise
     gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None
-    assert process.stdin is not None  # PySpark ends Java by closing it
+    assert process.stdin is not None  # PySpark stops Java by closing it
     process.stdin.close()
     try:
         code = process.wait(EXIT_S)
@@ -90,8 +90,8 @@ def finished_at_end(archive: Path | None) -> Iterator[None]:
 
 
 def _replace_others(archive: Path) -> None:
-    """Use the new file, and remove those of an earlier Java or PySpark and of killed jobs."""
-    with contextlib.suppress(FileNotFoundError):  # another job made it meanwhile, and removed this one
+    """Publish the new file, and remove those of earlier versions of Java or PySpark and of killed jobs."""
+    with contextlib.suppress(FileNotFoundError):  # another job published its own, and removed this one
         _unfinished(archive).rename(archive)
         for other in archive.parent.glob(f"{_PREFIX}*"):
             if other != archive:

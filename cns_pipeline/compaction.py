@@ -1,8 +1,8 @@
-"""Merges the files of many batches into few: the same rows, by date, sorted for readers.
+"""Merges the files of many batches into few, with the same rows, by date and sorted for readers.
 
-Each ingest adds at least one file for each date and kind of event. They are merged by generations, as the levels
-of a log-structured tree: `FAN_IN` parts of one date and generation become one of the next, so that a date has few parts
-at any time, and a row is written again about log(batches) / log(FAN_IN) times.
+Each ingest adds at least one file for each date and event name. Merges go by generation, as in a log-structured merge
+tree: `FAN_IN` parts of one date and generation become one part of the next. So a date always has few parts, and a row
+is rewritten about log(batches) / log(FAN_IN) times.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from cns_pipeline.tables.manifest import PlacedPart, TableManifest
 from cns_pipeline.tables.table import TableWriter
 
 FAN_IN = 8
-"""Parts of a date and generation that are merged at the end of an ingest."""
+"""The number of parts of one date and generation that are merged into one."""
 PART_BYTES_MAX = 1 << 30
-"""A part of at least this size has files that are large enough, and stays as it is."""
+"""A part of at least this size is not merged any more."""
 FILE_BYTES = 128 << 20
-"""About the size of the files that merging writes."""
+"""The approximate size of merged files."""
 _ORDER = (DATE, EVENT, "boot", "sequence")
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """The result of a compaction, in files and parts."""
+    """The files and parts before and after a compaction."""
 
     parts: int = 0
     files_before: int = 0
@@ -53,7 +53,7 @@ def all_merges(manifest: TableManifest[Contents]) -> list[list[PlacedPart]]:
 
 
 def compact_due(spark: SparkSession, writer: TableWriter[Contents]) -> CompactionResult:
-    """Merge until nothing is due; merged parts may make more so."""
+    """Merge until no merge is due: a merged part may make another one due."""
     done = CompactionResult()
     while merges := due_merges(writer.manifest):
         done = _merge_each(spark, writer, merges, done)
@@ -83,7 +83,7 @@ def _merge_each(
 
 
 def _merge(spark: SparkSession, writer: TableWriter[Contents], group: Sequence[PlacedPart]) -> int:
-    """Return the number of files of the new part."""
+    """Merge a group of parts. Returns the number of files of the new part."""
     directory = writer.new_directory()
     rows = read_directories(spark, writer.table, [str(writer.table.place(placed)) for placed in group])
     size_bytes = sum([placed.part.size_bytes for placed in group])
@@ -95,6 +95,6 @@ def _merge(spark: SparkSession, writer: TableWriter[Contents], group: Sequence[P
 
 
 def _sorted(rows: DataFrame, files: int) -> DataFrame:
-    """Order rows by event, boot and number, which compresses well, and of which readers pass over most."""
+    """Sort rows by event, boot and sequence number: they compress well, and readers can skip most of them."""
     in_few = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *_ORDER)
     return in_few.sortWithinPartitions(*_ORDER)

@@ -1,4 +1,4 @@
-"""Ingests segments as they are sealed, until it is told to stop."""
+"""Ingests segments as they are sealed, until it is stopped."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from cns_pipeline.ingest import IngestResult, SegmentIngest
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
 BATCHES_PER_QUERY = 10_000
-"""Spark keeps the name of each segment it ever read; a new query begins with those that are still there."""
+"""Spark keeps the name of each segment that a query has read; a new query begins with those that still exist."""
 
 
 class Follower:
-    """One streaming query after another over new segments. `say` gets a line for each batch that has new lines.
+    """Runs one streaming query after another over new segments. `say` gets a line for each batch with new lines.
 
-    A stop lets the batch that is being added end. What Spark begins meanwhile is left to the next run.
+    A stop waits for the batch that is being added. Batches that Spark begins after it are left to the next run.
     """
 
     def __init__(self, work: SegmentIngest, every_s: float, say: Callable[[str], None]) -> None:
@@ -31,18 +31,18 @@ class Follower:
         self._every_s = every_s
         self._say = say
         self._adding = threading.Lock()
-        self._batches = 0  # of the present query
-        self._is_closed = False  # the present query adds no more
+        self._batches = 0  # of the current query
+        self._is_closed = False  # the current query adds no more batches
         self._is_stopping = False
         self._wake = threading.Event()
 
     def stop(self) -> None:
-        """End `run` soon. For any thread, and for signal handlers."""
+        """Make `run` return soon. May be called from any thread and from signal handlers."""
         self._is_stopping = True
         self._wake.set()
 
     def run(self) -> IngestResult:
-        """Return what was added until the stop. Raises what fails in Spark."""
+        """Returns the lines that were added until the stop. Raises the errors of Spark."""
         while not self._is_stopping:
             self._run_query()
         return self._work.total
@@ -59,10 +59,10 @@ class Follower:
         with self._adding:
             self._is_closed = True
         if is_asked:
-            with suppress(PySparkException, Py4JError):  # the table is whole at any time, and the next run goes on
+            with suppress(PySparkException, Py4JError):  # the table is always consistent, and the next run continues
                 query.stop()
         else:
-            query.awaitTermination()  # it ended by itself: this raises why
+            query.awaitTermination()  # the query ended by itself: this raises its error
 
     def _add(self, lines: DataFrame, _: int) -> None:
         with self._adding:
@@ -77,20 +77,20 @@ class Follower:
             self._wake.set()
 
     def _wake_at_end(self, query: StreamingQuery, wake: threading.Event) -> None:
-        with suppress(PySparkException, Py4JError):  # `run` raises it
+        with suppress(PySparkException, Py4JError):  # `run` raises the error
             query.awaitTermination()
         wake.set()
 
 
 def describe(added: IngestResult) -> str:
-    """A batch in a line."""
+    """A line about a batch."""
     aside = f", {added.malformed + added.newer} of them kept aside" if added.malformed + added.newer else ""
     return f"{added.lines} new lines{aside}"
 
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at SIGTERM and SIGINT, instead of what they did before. For the main thread."""
+    """Call `stop` at SIGTERM and SIGINT, in place of their handlers. Only for the main thread."""
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         stop()

@@ -1,7 +1,6 @@
 """Files behind URLs, by Hadoop's FileSystem in the session's Java process: file, hdfs, s3a, viewfs, …
 
-A file appears whole: where a rename is atomic, it is written beside its place and renamed; in an object store it
-appears when it is closed.
+Files appear atomically: by a rename where that is atomic; in an object store when the file is closed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from cns_pipeline.stored_file import NEW, FileStore, StoredFile, is_visible
 
 OBJECT_STORES = frozenset({"s3a", "s3", "gs"})
 CREATE_ONLY = "fs.option.create.conditional.overwrite"
-"""Hadoop's option of an object store that refuses to replace an object by one request."""
+"""Hadoop's option for object stores that can refuse to overwrite an object."""
 _MISSING = "java.io.FileNotFoundException"
 _THERE = "org.apache.hadoop.fs.FileAlreadyExistsException"
 
@@ -108,7 +107,7 @@ class HadoopFiles(FileStore):
         system.mkdirs(path)
 
     def sync(self, directory: Location) -> None:
-        """A closed file is as safe as its file system makes it."""
+        """Nothing to do: the file system makes a closed file durable."""
 
     def _write_new(self, file: Location, data: bytes) -> Java:
         written = file.parent / f"_{file.name}{NEW}"

@@ -1,7 +1,7 @@
-"""Ingests new segments into a Parquet table, partitioned by date and event; each event once.
+"""Ingests new segments into a Parquet table, partitioned by date and event, without duplicates.
 
-Spark's checkpoint records the segments that were read. It only saves work: a batch leaves out the events that the table
-has, so a segment that is read again, or is there twice, adds nothing. A killed run is continued by the next.
+Spark's checkpoint records the segments that were read, but only saves work: a batch leaves out events that the table
+already has, so a segment that is read twice, or has a copy, adds nothing. The next run continues a killed one.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ FILES_PER_BATCH = 1_000
 
 @dataclass(slots=True, kw_only=True)
 class IngestResult:
-    """The additions of a run or a batch to the table, in lines."""
+    """The number of lines that a run or a batch added to the table."""
 
     lines: int = 0
-    copies: int = 0  # of lines; none are left in the table
+    copies: int = 0  # duplicate lines, which the table does not get
     malformed: int = 0
     newer: int = 0
     files: set[str] = field(default_factory=set)
@@ -54,7 +54,7 @@ class IngestResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
-    """`has_lock`: no other process writes the table. `keep_days`: days before the newest whose events stay; 0: all."""
+    """`has_lock`: no other process writes the table. `keep_days`: how many days before the newest stay; 0: all."""
 
     files_per_batch: int = FILES_PER_BATCH
     keep_days: int = 0
@@ -87,7 +87,7 @@ class SegmentIngest:
         self.total = IngestResult()
 
     def prepared_query(self) -> DataStreamWriter:
-        """A query over the segments that the checkpoint does not name; the caller says when it runs, and starts it."""
+        """A query over the segments that the checkpoint does not have. The caller sets its trigger and starts it."""
         self._checkpoint.reset_unless_of(self._events)
         present = self._present()
         if present is not None:
@@ -96,7 +96,7 @@ class SegmentIngest:
         return lines.writeStream.option("checkpointLocation", str(self._paths.checkpoint))
 
     def add(self, lines: DataFrame) -> IngestResult:
-        """Add the new ones of these lines; return what they were. Then merge and remove what is due."""
+        """Add the new lines, then merge and remove parts that are due. Returns the counts of added lines."""
         added = self._add(lines)
         self.total.add(added)
         compact_due(self._spark, self.writer)
@@ -105,7 +105,7 @@ class SegmentIngest:
         return added
 
     def mark(self) -> None:
-        """Name the ingested segments to the service, after a batch: what the checkpoint names is in the table."""
+        """Tell the service which segments are ingested. After a batch, the table has all segments of the checkpoint."""
         if self._events.local is not None:
             mark_ingested(self._events.local, self._checkpoint.segments())
 
@@ -116,7 +116,7 @@ class SegmentIngest:
         written = self._write(parse_lines(lines))
         added, contents = self._read_contents(written)
         known = [batch for batch in self.writer.manifest.batches if contents.may_repeat(batch.contents)]
-        if known or added.copies:  # seldom: segments are read in order, and once
+        if known or added.copies:  # rare: segments are read in order and once
             events = distinct_events(self._read(written))
             if known:
                 events = new_events(events, self._earlier(known, contents))
@@ -130,7 +130,7 @@ class SegmentIngest:
         return added
 
     def _earlier(self, batches: Sequence[Batch[Contents]], contents: Contents) -> DataFrame:
-        """The events of these batches that may be among the contents."""
+        """The events of these batches that may be duplicates of the contents."""
         names, table = {batch.name for batch in batches}, self.writer.table
         places = [str(table.place(placed)) for placed in self.writer.manifest.parts() if placed.batch in names]
         return read_directories(self._spark, table, places).where(_may_be_in(contents))
@@ -166,7 +166,7 @@ def ingest(
     files_per_batch: int = FILES_PER_BATCH,
     options: IngestOptions | None = None,
 ) -> IngestResult:
-    """Ingest all new segments, then end."""
+    """Ingest all new segments, then return."""
     chosen = options or IngestOptions(files_per_batch=files_per_batch)
     work = SegmentIngest(spark, located(events), paths, chosen)
 
@@ -179,6 +179,6 @@ def ingest(
 
 
 def _may_be_in(contents: Contents) -> Column:
-    """Whether a row may be one of these: it is of one of their boots, or was kept aside."""
+    """Whether a row may be one of the contents: it has one of their boots, or is a line that was kept aside."""
     boot = F.col("boot")
     return boot.isNull() | boot.isin([span.boot for span in contents.spans])

@@ -13,7 +13,7 @@ _FILE = "file"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """`text` is an absolute path, or a URL such as `hdfs://host/tables`; what Spark is given. See `located`."""
+    """`text` is an absolute path, or a URL such as `hdfs://host/tables`, as Spark takes it. See `located`."""
 
     text: str
 
@@ -33,20 +33,20 @@ class Location:
 
     @property
     def scheme(self) -> str:
-        """Empty for a path."""
+        """The scheme of the URL; empty for a path."""
         found = _SCHEME.match(self.text)
         return found[1].lower() if found else ""
 
     @property
     def local(self) -> Path | None:
-        """The path on this machine; None for a URL of another file system than `file:`."""
+        """The path on this machine; None for a URL of another scheme than `file:`."""
         if self.scheme == _FILE:
             return Path(urlsplit(self.text).path)
         return None if self.scheme else Path(self.text)
 
 
 def located(at: Location | Path | str) -> Location:
-    """Make a relative path absolute. Spark needs it: a cluster has another working directory."""
+    """Make a relative path absolute, since the tasks of a cluster run in another working directory."""
     if isinstance(at, Location):
         return at
     text = str(at)
@@ -54,7 +54,7 @@ def located(at: Location | Path | str) -> Location:
 
 
 def from_encoded(url: str) -> str:
-    """Decode a URL as Spark's logs and `_metadata` have it, `file:///a%20b`; a local one becomes a path."""
+    """Decode a URL of Spark's logs and `_metadata`, such as `file:///a%20b`; a local one becomes a path."""
     parts = urlsplit(url)
     path = unquote(parts.path)
     return path if parts.scheme == _FILE else f"{parts.scheme}://{parts.netloc}{path}"

@@ -1,4 +1,4 @@
-"""Locks of jobs: one process at a time writes the table of events, or the tables of an audit."""
+"""Locks of jobs: one process at a time writes the table of events or the tables of an audit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cns_pipeline.arguments import LOCK, Arguments
 
 @contextmanager
 def table_lock(arguments: Arguments) -> Iterator[None]:
-    """Hold the lock, or raise a StartError. Of a table elsewhere it keeps only this machine's other writers away."""
+    """Hold the lock of the table, or raise a StartError. It excludes only writers on this machine."""
     with directory_lock(arguments.local, LOCK):
         yield
 
 
 @contextmanager
 def directory_lock(directory: Path, name: str) -> Iterator[None]:
-    """Hold the directory's lock of this name, or raise a StartError."""
+    """Hold the lock of this name in a directory, or raise a StartError."""
     fd = lock_directory(directory, name)
     try:
         yield

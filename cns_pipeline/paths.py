@@ -8,7 +8,7 @@ from cns_pipeline.location import Location, located
 
 
 class PipelinePaths:
-    """The places below `out`, which may be removed: `ingest` makes them again from the remaining segments."""
+    """The directories below `out`. They may be deleted: `ingest` rebuilds them from the segments that still exist."""
 
     __slots__ = ("out",)
 
@@ -25,12 +25,12 @@ class PipelinePaths:
 
     @property
     def source(self) -> Location:
-        """Names the directory of events that the checkpoint is of."""
+        """The file with the directory of events that the checkpoint belongs to."""
         return self.out / "source"
 
     @property
     def archive(self) -> Location:
-        """The archive table. It outlives the service's own archives, and is made again only from what these have."""
+        """The archive table. It may have messages that the service no longer has, so it cannot be rebuilt in full."""
         return self.out / "archive"
 
     @property

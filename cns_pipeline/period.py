@@ -1,4 +1,4 @@
-"""A period of event time, and how options name it: --since, --until, --day."""
+"""A period of event time, and its options: --since, --until, --day."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cns_common.durations import DAY_MS
 from cns_common.errors import EXIT_USAGE, StartError
 
 END_MS = 253_402_300_800_000
-"""The end of the year 9999, in ms since the epoch; the first time that no event can have."""
+"""The end of the year 9999, in ms since the epoch: events are before it."""
 WEEK_MS = 7 * DAY_MS
 _AGO = re.compile(r"-?([0-9]{1,9})([smhd])")
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": DAY_MS}
@@ -21,7 +21,7 @@ _HINT = "a time like 2026-11-22 or 2026-11-22T08:00 (UTC), or a span before now 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The half-open span `[since_ms, until_ms)` of event time, in ms since the epoch, UTC."""
+    """The half-open interval `[since_ms, until_ms)` of event time, in ms since the epoch, UTC."""
 
     since_ms: int = 0
     until_ms: int = END_MS
@@ -35,7 +35,7 @@ class Period:
         return self == EVERYTHING
 
     def earlier(self, by_ms: int) -> Period | None:
-        """The same span `by_ms` earlier; None if the period has no beginning or no end, or that span none."""
+        """The same span `by_ms` earlier; None if it would begin before 1970, or if the period is open."""
         if self.since_ms < by_ms or self.until_ms == END_MS:
             return None
         return Period(self.since_ms - by_ms, self.until_ms - by_ms)
@@ -52,7 +52,7 @@ EVERYTHING = Period()
 
 
 def parse_period(since: str, until: str, day: str, now_ms: int) -> Period:
-    """Read the options; an empty one is not given. `since` alone ends now. Raises StartError for other text."""
+    """Parse the options; empty ones are not given. `since` alone ends now. Raises StartError for other text."""
     if day and (since or until):
         raise _refused("--day goes without --since and --until")
     if day:
@@ -68,7 +68,6 @@ def parse_period(since: str, until: str, day: str, now_ms: int) -> Period:
 
 
 def _day_ms(text: str, now_ms: int) -> int:
-    """The start of a day in ms since the epoch."""
     days_ago = _DAYS_AGO.get(text)
     if days_ago is not None:
         return now_ms - now_ms % DAY_MS - days_ago * DAY_MS

@@ -1,6 +1,6 @@
-"""Shows on a terminal how far Spark is: the tasks of the stage that runs, and the time since the job began.
+"""Shows the progress of Spark on a terminal: the tasks of the running stage, and the time since the job began.
 
-Nothing is shown where standard error is no terminal. The line is removed at the end: only results stay.
+It shows nothing if standard error is not a terminal. The line is removed at the end, so that only results stay.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ START = "starting Spark"
 
 @contextmanager
 def progress_shown(name: str) -> Iterator[None]:
-    """Show the progress of the job of this name until the end of the block."""
+    """Show the progress of the job of this name while the block runs."""
     if not sys.stderr.isatty():
         yield
         return
-    terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w")  # while Java starts, standard error is its log
+    terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w")  # standard error becomes the log of Java while it starts
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -57,7 +57,7 @@ def _poll(bar: Progress, name: str, stopping: threading.Event) -> None:
 
 
 def _tasks(context: SparkContext) -> tuple[int, int]:
-    """The tasks of the stages that run now, and those of them that are done."""
+    """The number of tasks of the running stages, and of those that are done."""
     try:
         tracker = context.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]

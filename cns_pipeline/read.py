@@ -1,4 +1,4 @@
-"""Reads frames: the segments as a stream of lines, and the ingested events as a table."""
+"""Reads segments as a stream of lines, and ingested events as a table."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cns_pipeline.transforms.parse import TEXT
 
 AT_MS = "at_ms"
 ANY_AGE = "3650000d"
-"""Ten thousand years: Spark passes over files that are this much older than the newest one, by their mtimes."""
+"""Ten thousand years. Spark ignores files whose mtime is this much older than the newest one."""
 _DATED_FOLDER = r"/(\d{4}-\d{2}-\d{2})/\d{2}/[^/]+$"
 
 
 def segment_lines(spark: SparkSession, events: Location, files_per_batch: int) -> DataFrame:
-    """Return a stream of the lines of sealed segments: text, the segment's name, and the date of its folder, or null.
+    """Return a stream of the lines of sealed segments: text, segment name, and the date of its folder, or null.
 
-    Spark remembers the paths of the segments it has read.
+    Spark records the paths of the segments that it read.
     """
     folder = F.regexp_extract(F.col("_metadata.file_path"), _DATED_FOLDER, 1)
     return (
@@ -41,10 +41,10 @@ def segment_lines(spark: SparkSession, events: Location, files_per_batch: int) -
 def read_events(
     spark: SparkSession, paths: PipelinePaths, since_ms: int | None = None, until_ms: int | None = None
 ) -> DataFrame:
-    """Return the events at `since_ms` or later and before `until_ms`; a new table has none.
+    """Return the events at `since_ms` or later and before `until_ms`; none for a new table.
 
-    Lines kept aside have no time: those of segments in folders of the period's dates are there too, and those of
-    segments outside dated folders. The frame is of the table as it is now, whatever is ingested or merged later.
+    Lines kept aside have no time: the frame has those of folders with a date of the period, and of folders without a
+    date. It shows the table as it is now, whatever is ingested or merged later.
     """
     table = event_table(Storage(spark), paths)
     events = read_directories(spark, table, table.directories(table.read(), in_period(since_ms, until_ms)))
@@ -56,7 +56,7 @@ def read_events(
 
 
 def read_directories(spark: SparkSession, table: EventTable, directories: Sequence[str]) -> DataFrame:
-    """Return the events of some parts or batches of the table. A file that is missing fails the job."""
+    """Return the events of these parts or batches of the table. A missing file fails the job."""
     if not directories:
         return spark.createDataFrame([], table_schema())
     reader = spark.read.schema(table_schema()).option("basePath", str(table.directory))

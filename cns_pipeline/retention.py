@@ -20,7 +20,7 @@ def old_parts(manifest: TableManifest[Contents], keep_days: int, now_ms: int) ->
 
 
 def remove_old_dates(writer: TableWriter[Contents], keep_days: int, now_ms: int) -> int:
-    """Return the number of dates that left the table."""
+    """Remove old dates. Returns how many."""
     old = old_parts(writer.manifest, keep_days, now_ms)
     writer.retire(old)
     return len({placed.part.name for placed in old})

@@ -1,4 +1,4 @@
-"""The Spark schema of events, made from `cns_common.events.schema`, the only definition of an event."""
+"""The Spark schema of events, derived from `cns_common.events.schema`, the only definition of events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cns_common.events.schema import EVENTS, Origin
 _TYPES: dict[type, DataType] = {int: LongType(), float: DoubleType(), bool: BooleanType(), str: StringType()}
 EVENT = "event"
 LINE = "line"
-"""The column with the text of a line that was kept aside; null for events."""
+"""The column for the text of a line that was kept aside; null for events."""
 FILE = "file"
 DATE = "date"
 MALFORMED = "malformed"
@@ -34,7 +34,7 @@ EVENT_NAMES: tuple[str, ...] = tuple([str(event.__struct_config__.tag) for event
 
 
 def event_schema() -> StructType:
-    """Return every field of every event once, the common ones first."""
+    """Return each field of all events once, the common ones first."""
     types = {**_fields(Origin), EVENT: StringType()}
     for event in EVENTS:
         for name, data_type in _fields(event).items():
@@ -44,7 +44,7 @@ def event_schema() -> StructType:
 
 
 def table_schema() -> StructType:
-    """Return the columns that `ingest` writes: those of the events, and the origin of each."""
+    """Return the columns that `ingest` writes: the fields of events, and their segment."""
     added = [StructField(LINE, StringType()), StructField(FILE, StringType()), StructField(DATE, DateType())]
     return StructType([*event_schema().fields, *added])
 

@@ -1,4 +1,4 @@
-"""Makes the Spark session: small, local and without a web page, unless the job was submitted."""
+"""Opens the Spark session: small, local and without a web page, unless the job was submitted to a cluster."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from cns_pipeline.progress import progress_shown
 
 _LOG_SETTINGS = Path(__file__).parent / "log4j2.properties"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""Set in the environment of a job that `spark-submit` runs with its own options and Java process."""
+"""An environment variable of jobs that `spark-submit` starts with its own options and Java process."""
 STANDARD_ERROR = 2
 CAUSE = "Caused by: "
 TRACEBACK = "Traceback (most recent call last):"
 _JAVA_LOG = "spark.cns.javaLog"
-"""Our own setting: the file with the standard error of the Java process."""
+"""A setting of this package: the file for the standard error of the Java process."""
 ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.files.ignoreMissingFiles": "true",  # the retention removed a segment; its gap is counted
+    "spark.sql.files.ignoreMissingFiles": "true",  # the retention may remove a segment; it counts as a gap
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
 }
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 STARTED = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # one compiler, one collector: 40 % of the CPU seconds of a start (ADR 0015); 48 MB of code would be compiled anew
+    # one compiler, one collector: they save 40 % of the CPU of a start (ADR 0015). A cache of 48 MB would overflow
     JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m -XX:+UseSerialGC "
     f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
 }
-"""Not of a job that was submitted to a cluster: it has the operator's options."""
+"""Not for a submitted job, which has the options of its operator."""
 LOCAL = {
     "spark.master": "local[2]",
     "spark.driver.memory": "768m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
-    "spark.sql.codegen.cache.maxEntries": "1000",  # a report has more than the default of 100
+    "spark.sql.codegen.cache.maxEntries": "1000",  # a report needs more than the default, 100
 }
 """Settings of a session whose tasks run in the driver's process."""
 
 
 @contextmanager
 def open_session(name: str, java_log: Path | None = None, master: str = "") -> Iterator[SparkSession]:
-    """Open a session that is stopped at the end. Its Java process writes its standard error to `java_log`, if given."""
+    """Open a session, and stop it at the end. Its Java process writes standard error to `java_log`, if given."""
     archive = archive_path(DIRECTORY, *([java_log.parent] if java_log else []))
     making = archive if archive is not None and java_log is not None and not archive.exists() else None
     options = options_to_use(archive) if making is None else options_to_make(making)
@@ -71,14 +71,14 @@ def open_session(name: str, java_log: Path | None = None, master: str = "") -> I
 
 @contextmanager
 def open_job(name: str, arguments: Arguments) -> Iterator[SparkSession]:
-    """Open the session of a job, or use the open one. What fails in Spark is raised as a StartError of one line.
+    """Open the session of a job, or use the open one. Errors of Spark become a StartError of one line.
 
-    Java's stack traces go to a file of the data directory, not to the terminal; a submitted job's go where
+    Java's stack traces go to a file of the data directory, not to the terminal; those of a submitted job go where
     `spark-submit` sends them.
     """
     log = None if _is_submitted() else arguments.local / f"{name}.log"
     log_name = str(log or "")
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs errors that are raised, too
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it also logs errors that it raises
     try:
         with _open_already() or _new_job(name, log, arguments.master) as session:
             log_name = session.conf.get(_JAVA_LOG, "") or ""
@@ -89,7 +89,7 @@ def open_job(name: str, arguments: Arguments) -> Iterator[SparkSession]:
 
 
 def reason_of(error: Exception) -> str:
-    """One line: the deepest cause that Java names, else what a Python traceback ends with, else the first line."""
+    """One line: the deepest cause that Java reports, else the end of a Python traceback, else the first line."""
     lines = (str(error).strip() or type(error).__name__).splitlines()
     causes = [line.removeprefix(CAUSE) for line in lines if line.startswith(CAUSE)]
     if causes:
@@ -106,14 +106,14 @@ def _new_job(name: str, log: Path | None, master: str) -> Iterator[SparkSession]
 
 
 def _open_already() -> AbstractContextManager[SparkSession] | None:
-    """The session that is open, and stays so: a command opens one for all its jobs."""
+    """The open session, which is not stopped: a command opens one session for all its jobs."""
     session = SparkSession.getActiveSession()
     return None if session is None else nullcontext(session)
 
 
 @contextmanager
 def _standard_error_to(path: Path) -> Iterator[None]:
-    """Redirect the standard error of this process, and of those that it starts meanwhile."""
+    """Redirect the standard error of this process, and of processes that it starts, while the block runs."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     terminal = os.dup(STANDARD_ERROR)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -132,7 +132,7 @@ def _is_submitted() -> bool:
 
 
 def _conf(name: str, master: str, options: str) -> SparkConf:
-    """`options` are added to Java's."""
+    """`options` are added to the options of Java."""
     for key, value in ALWAYS.items() if _is_submitted() else ():
         SparkContext.setSystemProperty(key, value)  # starts the gateway, so that SparkConf reads the submitted options
     conf = SparkConf().setAppName(name).setAll(list(ALWAYS.items()))

@@ -1,4 +1,4 @@
-"""Files of the tables and results: on this machine, or by a URL on one of Hadoop's file systems.
+"""Files of tables and results, on this machine or by URL on a file system of Hadoop.
 
     storage = Storage(spark)
     storage.write(paths.reports / "report.json", data)
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Storage(FileStore):
-    """All locations; each call goes to the file system of its location."""
+    """All locations. Each call goes to the file system of its location."""
 
     def __init__(self, spark: SparkSession | None) -> None:
         self._spark = spark
@@ -68,7 +68,7 @@ class Storage(FileStore):
             return self._local
         if self._hadoop is None:
             if self._spark is None:
-                raise StartError(f"{at} is a URL, which is read by Spark: give a local directory", EXIT_DATA_UNUSABLE)
+                raise StartError(f"{at} is a URL, which needs Spark: give a local directory", EXIT_DATA_UNUSABLE)
             from cns_pipeline.hadoop_files import HadoopFiles
 
             self._hadoop = HadoopFiles(self._spark)
@@ -98,12 +98,12 @@ class LocalFiles(FileStore):
 
     def write(self, file: Location, data: bytes) -> None:
         written = self._write_new(file, data)
-        written.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's sum of the file to be replaced
+        written.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of the file that is replaced
         written.replace(file.text)
         _sync(Path(file.text).parent)
 
     def create(self, file: Location, data: bytes) -> None:
-        """Not atomic: the lock of the table's writer keeps others away."""
+        """Not atomic: the lock of the table excludes other writers."""
         if Path(file.text).exists():
             raise FileExistsError(file.text)
         self.write(file, data)

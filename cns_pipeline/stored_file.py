@@ -1,4 +1,4 @@
-"""The contract of the file systems of the tables, and a file as they list it."""
+"""The contract of file systems for tables, and the entry of their listings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 from cns_pipeline.location import Location
 
 NEW = ".new"
-"""The ending of a file that is being written."""
+"""The suffix of a file that is being written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class StoredFile:
 
 
 def is_visible(path: str) -> bool:
-    """Whether Spark reads a file of this path below a table."""
+    """Whether Spark reads a file at this path below a table."""
     return not any(name.startswith(("_", ".")) for name in path.split("/"))
 
 
@@ -30,11 +30,11 @@ class FileStore(Protocol):
     def exists(self, at: Location) -> bool: ...
 
     def names(self, directory: Location) -> list[str]:
-        """Names in a directory, sorted; none for a missing one."""
+        """Names in a directory, sorted; empty for a missing directory."""
         ...
 
     def files(self, directory: Location) -> list[StoredFile]:
-        """All files below a directory but those that Spark passes over: a part of their path begins with `_` or `.`."""
+        """All files below a directory that Spark does not ignore: no part of the path begins with `_` or `.`."""
         ...
 
     def modified_ms(self, at: Location) -> int: ...
@@ -42,23 +42,23 @@ class FileStore(Protocol):
     def read(self, file: Location) -> bytes: ...
 
     def write(self, file: Location, data: bytes) -> None:
-        """Write the whole file or nothing, in place of an earlier one; make its directory."""
+        """Write the whole file or nothing, also over an existing file; create its directory."""
         ...
 
     def create(self, file: Location, data: bytes) -> None:
-        """As `write`, but raise FileExistsError if there is a file."""
+        """As `write`, but raise FileExistsError if the file exists."""
         ...
 
     def rename(self, source: Location, target: Location) -> None:
-        """Atomic except on object stores, where a directory is copied file by file."""
+        """Atomic, except on object stores, which copy a directory file by file."""
         ...
 
     def delete(self, at: Location) -> None:
-        """Delete a file or a directory with all below it; a missing one is no error."""
+        """Delete a file, or a directory with its content. A missing one is no error."""
         ...
 
     def make_directory(self, directory: Location) -> None: ...
 
     def sync(self, directory: Location) -> None:
-        """Make what was written below a directory outlast a power cut, where that is left to the caller."""
+        """Make written files below a directory durable, where the file system leaves that to the caller."""
         ...

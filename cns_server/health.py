@@ -153,7 +153,7 @@ def _clock_offset(own: Sequence[Sample]) -> list[str]:
     seconds = values.get(CLOCK_OFFSET_SECONDS.name, 0.0)
     reason = f"this machine's {clock_difference(seconds)}"
     if values.get(CLOCK_RECEIVES_REFUSED.name):
-        waits = "message time waits until this machine's clock, which was set back, has reached it"
+        waits = "this machine's clock was set back, and message time waits until it catches up"
         return [f"{reason if abs(seconds) >= CLOCK_OFFSET_WARNED_S else waits}: receives are refused"]
     return [reason] if abs(seconds) >= CLOCK_OFFSET_WARNED_S else []
 

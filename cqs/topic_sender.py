@@ -41,9 +41,12 @@ class PreparedMessage(NamedTuple):
 
 class TopicSender:
     def __init__(self, service: QueueService) -> None:
+        self._cache = service.cache
+        self._clock = service.clock
         self._access = QueueAccess(service.cache, service.clock)
         self._sender = service.sender
         self._calls: BoundedCache[tuple[str, bool], Call] = BoundedCache(TOPICS_REMEMBERED)
+        self._allowed: BoundedCache[tuple[str, str, bool], tuple[int, QueueView]] = BoundedCache(TOPICS_REMEMBERED)
 
     async def send(
         self, queue_arn: str, messages: Sequence[TopicMessage], *, topic_arn: str, enforced: bool
@@ -51,17 +54,14 @@ class TopicSender:
         """Send the messages to the queue in order, in one engine call. Returns the message id or the error of each.
         Raises RequestError if the queue accepts no message of the topic. Drops deduplication ids if the queue is a
         standard queue. With `enforced=False` (`--auth=off`) policies are not evaluated."""
-        view = await self._queue(queue_arn, topic_arn, enforced=enforced)
+        view = await self.queue(queue_arn, topic_arn, enforced=enforced)
         checked = [_validate(view, message) for message in messages]
         valid = [one for one in checked if isinstance(one, ValidatedMessage)]
         sent = iter(await self._sender.send(view, valid, SENDER_ID) if valid else ())
         return [next(sent).id if isinstance(one, ValidatedMessage) else one for one in checked]
 
-    async def prepare(
-        self, queue_arn: str, message: TopicMessage, now_ms: int, *, topic_arn: str, enforced: bool
-    ) -> PreparedMessage:
-        """Check what `send` checks and send nothing. Raises RequestError and StoreUnavailable."""
-        view = await self._queue(queue_arn, topic_arn, enforced=enforced)
+    def prepare(self, view: QueueView, message: TopicMessage, now_ms: int) -> PreparedMessage:
+        """Check a message as `send` does, and send nothing. Raises RequestError and StoreUnavailable."""
         checked = _validate(view, message)
         if isinstance(checked, RequestError):
             raise checked
@@ -73,18 +73,34 @@ class TopicSender:
     ) -> None:
         """Count prepared messages that were settled, and write the events of audited queues."""
         for (view, entry), answer in zip(prepared, answers, strict=True):
-            await self._sender.record(view, [entry], [answer], now_ms)
+            self._sender.count(view, [answer])
+            if view.audit:
+                await self._sender.write_audit(view, [entry], [answer], now_ms)
 
     async def refusal(self, queue_arn: str, *, topic_arn: str, enforced: bool) -> RequestError | None:
         """Why the queue accepts no message of the topic; None if it does."""
         try:
-            await self._queue(queue_arn, topic_arn, enforced=enforced)
+            await self.queue(queue_arn, topic_arn, enforced=enforced)
         except RequestError as error:
             return error
         return None
 
-    async def _queue(self, queue_arn: str, topic_arn: str, *, enforced: bool) -> QueueView:
+    def known_queue(self, queue_arn: str, topic_arn: str, now_ms: int, *, enforced: bool) -> QueueView | None:
+        """The queue that `queue` returned within this second of message time, unless it has changed. Nothing else in a
+        topic's call changes with which a policy's answer could."""
+        allowed_s, view = self._allowed.get((queue_arn, topic_arn, enforced)) or (0, None)
+        if view is None or allowed_s != now_ms // 1000 or self._cache.cached(view.queue.key) is not view:
+            return None
+        return view
+
+    async def queue(self, queue_arn: str, topic_arn: str, *, enforced: bool) -> QueueView:
         """The queue, if it accepts messages of the topic. Raises RequestError."""
+        now_s = self._clock.now_ms() // 1000
+        view = await self._allowed_queue(queue_arn, topic_arn, enforced=enforced)
+        self._allowed.put((queue_arn, topic_arn, enforced), (now_s, view))
+        return view
+
+    async def _allowed_queue(self, queue_arn: str, topic_arn: str, *, enforced: bool) -> QueueView:
         key = key_of_arn(queue_arn)
         if key is None:
             raise no_such_queue()

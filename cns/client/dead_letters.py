@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import msgspec
-
 from cns.client.requests import ApiRequest, given
-from cns.client.values import MessageAttribute, QueueNames
-from cns.rest.deliveries import DeadLetterDepth, DeadLetterQueue, DeadLetterQueues
+from cns.client.values import QueueNames
+from cns.rest.deliveries import DeadLetter, DeadLetterDepth, DeadLetterQueue, DeadLetterQueues, DeadLetters
 from cns.rest.models import Redrive, RedriveList
 
 __all__ = [
@@ -23,34 +21,6 @@ __all__ = [
 ]
 
 Redrives = RedriveList
-
-
-class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
-    """A message of a dead-letter queue. `source_arn` is the queue or subscription that it came from, `cause` says why;
-    both are None if they are not known."""
-
-    message_id: str
-    body: str
-    state: str
-    delivery_count: int
-    sent_at: int
-    visible_at: int
-    group_id: str | None = None
-    attributes: dict[str, MessageAttribute] = {}
-    source_arn: str | None = None
-    cause: str | None = None
-    notification_id: str | None = None
-    topic_arn: str | None = None
-    dead_lettered_at: int | None = None
-
-
-class DeadLetters(msgspec.Struct, frozen=True, rename="camel"):
-    """`complete` and `every_machine`: whether all events were read that tell the causes."""
-
-    messages: list[DeadLetter]
-    complete: bool
-    every_machine: bool
-    next: str | None = None
 
 
 class DeadLetterRequests:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
 from cns.client.requests import ApiRequest, given
 from cns.client.values import SubscriptionArn
 from cns.rest.deliveries import Deliveries, Delivery, FailureList, Failures, FilterVerdict
+from cns.rest.models import MadePortalLink, PortalLink, PortalLinkList, SubscriptionAttributes
 
 __all__ = [
     "Deliveries",
@@ -19,28 +18,11 @@ __all__ = [
     "FailureList",
     "Failures",
     "FilterVerdict",
+    "MadePortalLink",
     "PortalLink",
     "PortalLinkList",
     "SubscriptionAttributes",
 ]
-
-
-class SubscriptionAttributes(msgspec.Struct, frozen=True, rename="camel"):
-    attributes: dict[str, str]
-
-
-class PortalLink(msgspec.Struct, frozen=True, rename="camel"):
-    """A link with which the owner of a subscription's endpoint opens the portal. `url`: only when it was made."""
-
-    id: str
-    created_at: int
-    expires_at: int
-    made_by: str
-    url: str = ""
-
-
-class PortalLinkList(msgspec.Struct, frozen=True, rename="camel"):
-    links: list[PortalLink]
 
 
 class DeliveryRequests:
@@ -95,8 +77,9 @@ class DeliveryRequests:
     def portal_links(self, arn: str) -> ApiRequest[PortalLinkList]:
         return ApiRequest("GET", self._subscription(arn, "/portal-links"), PortalLinkList)
 
-    def create_portal_link(self, arn: str, life_s: int | None) -> ApiRequest[PortalLink]:
-        return ApiRequest("POST", self._subscription(arn, "/portal-links"), PortalLink, None, given(lifeSeconds=life_s))
+    def create_portal_link(self, arn: str, life_s: int | None) -> ApiRequest[MadePortalLink]:
+        path = self._subscription(arn, "/portal-links")
+        return ApiRequest("POST", path, MadePortalLink, None, given(lifeSeconds=life_s))
 
     def revoke_portal_link(self, arn: str, link: str) -> ApiRequest[None]:
         return ApiRequest("DELETE", self._subscription(arn, f"/portal-links/{quote(link, safe='')}"), type(None))

@@ -67,13 +67,28 @@ class Envelope(NamedTuple):
         return b"".join((self.head, _ENCODE(unsubscribe_url), self.tail))
 
 
+class EnvelopeDraft:
+    """The envelope of a notification for one protocol, before its signature. Notifications of FIFO topics have none."""
+
+    __slots__ = ("_fields", "_notification")
+
+    def __init__(self, notification: Notification, protocol: str) -> None:
+        self._notification = notification
+        self._fields = notification_fields(notification, notification.text_for(protocol))
+
+    def sign(self, signer: Signer, base_url: str) -> MessageSignature:
+        """Callable from any thread."""
+        return signer.sign_message(text_to_sign(self._fields), self._notification.signature_version, base_url)
+
+    def finish(self, signature: MessageSignature | None) -> Envelope:
+        notification = self._notification
+        return render_notification(self._fields, notification.attributes, signature, replayed=notification.replayed)
+
+
 def signed_envelope(notification: Notification, protocol: str, signer: Signer | None, base_url: str) -> Envelope:
     """The envelope of a notification for one protocol; without a signer, and of a FIFO topic, it is not signed."""
-    fields = notification_fields(notification, notification.text_for(protocol))
-    if notification.fifo or signer is None:
-        return render_notification(fields, notification.attributes, None, replayed=notification.replayed)
-    signature = signer.sign_message(text_to_sign(fields), notification.signature_version, base_url)
-    return render_notification(fields, notification.attributes, signature, replayed=notification.replayed)
+    draft = EnvelopeDraft(notification, protocol)
+    return draft.finish(None if notification.fifo or signer is None else draft.sign(signer, base_url))
 
 
 def signed_confirmation(confirmation: ConfirmationNotice, signer: Signer, base_url: str) -> bytes:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from cns.delivery.envelope import Envelope, signed_envelope, unsubscribe_url
+from cns.delivery.envelope import Envelope, EnvelopeDraft, signed_envelope, unsubscribe_url
+from cns.delivery.signing_thread import SigningThread
 from cns.delivery.target import Target
 from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.mail.texts import MailBranding
@@ -15,7 +17,7 @@ from cns.notification import Notification
 from cns_common.bounded_cache import BoundedCache
 
 if TYPE_CHECKING:  # cryptography.x509 takes long to import
-    from cns.delivery.signing import Signer
+    from cns.delivery.signing import MessageSignature, Signer
 
 ENVELOPES_CACHED = 256
 
@@ -42,8 +44,9 @@ class EnvelopeCache:
     def __init__(self, context: EnvelopeContext) -> None:
         self.context = context
         self._envelopes: BoundedCache[Key, Envelope] = BoundedCache(ENVELOPES_CACHED)
-        self._signing: dict[Key, asyncio.Future[Envelope]] = {}
+        self._signing: dict[Key, asyncio.Future[MessageSignature]] = {}
         self._locks: dict[Key, Lock] = {}
+        self._thread = SigningThread()
 
     def body(self, target: Target, notification: Notification) -> bytes:
         """Callable from any thread."""
@@ -54,17 +57,18 @@ class EnvelopeCache:
         return envelope.body(unsubscribe_url(self.context.base_url, target.arn))
 
     async def sign_in_thread(self, target: Target, notification: Notification) -> None:
-        """Cache the envelope, made in a thread: a signature takes longer than everything else, and releases the GIL."""
+        """Cache the envelope, signed in a thread: a signature takes longest of all, and releases the interpreter."""
         key = _key(target, notification)
-        if not key.signed or self._envelopes.get(key) is not None:
+        if not key.signed or notification.fifo or self._envelopes.get(key) is not None:
             return
-        signing = self._signing.get(key)
-        if signing is None:
-            signing = self._signing[key] = asyncio.ensure_future(
-                asyncio.to_thread(self._make, key, target.protocol, notification)
-            )
-            signing.add_done_callback(lambda _: self._signing.pop(key))
-        await asyncio.shield(signing)
+        signing, context = self._signing.get(key), self.context
+        if signing is not None:
+            await asyncio.shield(signing)
+            return
+        draft = EnvelopeDraft(notification, target.protocol)
+        signing = self._signing[key] = self._thread.run(partial(draft.sign, context.signer, context.base_url))
+        signing.add_done_callback(lambda _: self._signing.pop(key))
+        self._envelopes.put(key, draft.finish(await asyncio.shield(signing)))
 
     def _make(self, key: Key, protocol: str, notification: Notification) -> Envelope:
         """Make an envelope in one thread, while other threads that need the same one wait."""

@@ -98,8 +98,8 @@ class EndpointProtocol:
     html_mail = False
     """Notifications are sent as HTML, too."""
     takes_raw = False
-    takes_fifo = False
-    """FIFO topics deliver to it."""
+    fifo_error = ""
+    """The text for a FIFO endpoint at a standard topic. Empty: FIFO topics do not deliver to this protocol."""
     takes_large = False
     """Its endpoints accept messages above 256 KiB."""
     needs_role = False
@@ -109,7 +109,7 @@ class EndpointProtocol:
     feedback_prefix = ""
     """The prefix of the topic's attributes for status logging. Empty: a topic cannot ask for any."""
     own_feedback = False
-    """The account or the application decides about status logging, which is read at each delivery."""
+    """The endpoint's application, or else the account, has attributes for status logging, too."""
     delivered_status: int | None = None
     """The status of a delivery in its log. None: the endpoint's."""
     span: tuple[str, Kind] | None = None

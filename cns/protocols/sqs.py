@@ -18,7 +18,7 @@ class Sqs(EndpointProtocol):
     names_account = True
     asked_each_time = True
     takes_raw = True
-    takes_fifo = True
+    fifo_error = "FIFO SQS Queues can not be subscribed to standard SNS topics"
     takes_large = True
     feedback_prefix = "SQS"
     span = ("SendMessage", "producer")

@@ -149,7 +149,8 @@ class PublishAcceptor:
                 references = publish.plan_jobs(view)
                 if references:
                     writes.append(self._references.store(publish.accepted.notification, references))
-            if await self._commit(writes, partial(self._enqueue_and_deliver, view.arn, publishes)):
+            enqueue = partial(self._enqueue_and_deliver, view.arn, publishes)
+            if await (self._commit(writes, enqueue) if writes else enqueue()):
                 return
             writes = []
 

@@ -84,7 +84,8 @@ class LocalQueues:
         enveloped = [(one, target) for one, targets in pairs if (target := _first_enveloped(targets)) is not None]
         envelopes = await self._envelopes() if enveloped else None
         if envelopes is not None:
-            await asyncio.gather(*[envelopes.sign_in_thread(target, one) for one, target in enveloped])
+            signing = [envelopes.sign_in_thread(target, one) for one, target in enveloped]
+            await (signing[0] if len(signing) == 1 else asyncio.gather(*signing))
         left, left_bytes = MESSAGES_MAX, BYTES_MAX
         plans: list[QueuePlan] = []
         for notification, targets in pairs:
@@ -103,42 +104,48 @@ class LocalQueues:
     async def write(self, new_jobs: Sequence[NewJob], plans: Sequence[QueuePlan], topic_arn: str) -> bool:
         """Enqueue the jobs and deliver what is planned for now, in one commit. False: nothing was done, and some of it
         is planned for later instead."""
-        now_ms, began_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-        planned = [(plan, one) for plan in plans for one in plan.now]
-        self._report_begin(plans, now_ms)
+        began_ms = self._clock.monotonic_ms()
+        if self._observers.before_job:
+            self._report_begin(plans)
+        deliveries = [one.delivery for plan in plans for one in plan.now]
         try:
-            answers = await self._commit.write(new_jobs, [one.delivery for _, one in planned], topic_arn)
+            answers = await self._commit.write(new_jobs, deliveries, topic_arn)
         except BaseException:
-            self._report_end(planned, None)
+            self._report_end(plans, None)
             raise
-        dwell_ms = self._clock.monotonic_ms() - began_ms
+        dwell_ms, ids = self._clock.monotonic_ms() - began_ms, iter(answers)
         for plan in plans:
             plan.dwell_ms = dwell_ms
-        for (_, one), answer in zip(planned, answers, strict=True):
-            one.message_id = answer or ""
+            for one in plan.now:
+                one.message_id = next(ids) or ""
         if None not in answers:
             return True
-        self._report_end(planned, Deferral.BUSY)
-        for plan, one in planned:
-            if not one.message_id:
-                plan.now.remove(one)
-                plan.later.append(one.target.arn)
+        self._report_end(plans, Deferral.BUSY)
+        for plan in plans:
+            plan.later += [one.target.arn for one in plan.now if not one.message_id]
+            plan.now = [one for one in plan.now if one.message_id]
         return False
 
     def report(self, plan: QueuePlan) -> None:
         """Report what a commit delivered."""
+        if not plan.now:
+            return
         now_ms, job, observers = self._clock.now_ms(), plan.observed, self._observers
         for one in plan.now:
             target, size_bytes = one.target, utf8_bytes(one.delivery.message.body)
-            outcome = Delivered(200, plan.dwell_ms, one.message_id, size_bytes=size_bytes)
+            outcome, answer = (
+                Delivered(200, plan.dwell_ms, one.message_id, size_bytes=size_bytes),
+                Answer(now_ms, size_bytes),
+            )
             for answered in observers.answered:
                 answered(job, target, outcome, now_ms)
             for after_attempt in observers.after_attempt:
                 after_attempt(job, target, outcome)
             for delivered in observers.delivered:
-                delivered(job, target, Answer(now_ms, size_bytes))
+                delivered(job, target, answer)
 
-    def _report_begin(self, plans: Sequence[QueuePlan], now_ms: int) -> None:
+    def _report_begin(self, plans: Sequence[QueuePlan]) -> None:
+        now_ms = self._clock.now_ms()
         for plan in plans:
             for before_job in self._observers.before_job:
                 before_job(plan.observed, len(plan.now), now_ms)
@@ -146,10 +153,11 @@ class LocalQueues:
                 for planned in plan.now:
                     hook(plan.observed, planned.target)
 
-    def _report_end(self, planned: Sequence[tuple[QueuePlan, PlannedDelivery]], outcome: Deferral | None) -> None:
+    def _report_end(self, plans: Sequence[QueuePlan], outcome: Deferral | None) -> None:
         for after_attempt in self._observers.after_attempt:
-            for plan, one in planned:
-                after_attempt(plan.observed, one.target, outcome)
+            for plan in plans:
+                for one in plan.now:
+                    after_attempt(plan.observed, one.target, outcome)
 
     def _is_own_queue(self, target: Target) -> bool:
         return (

@@ -7,6 +7,8 @@ fair queues: the group of a publish job is its account, of an endpoint job its t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from itertools import chain, zip_longest
 
 from cns.delivery.jobs import INTERNAL_QUEUES, groups_of_queue_jobs
 from cns.queue_port.contract import (
@@ -26,11 +28,11 @@ from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, RejectedEntry, SentEntry, Settlement
 from cqs.internal_queues import internal_ref
 from cqs.messages.sequence_number import sequence_text
-from cqs.topic_sender import PreparedMessage
 
 DeliverToQueue = Callable[[str, Sequence[QueueMessage], str], Awaitable[list[str | Refusal]]]
 """Sends messages for a topic to a customer's queue: queue ARN, messages, topic ARN."""
 
+SUBSCRIPTIONS_REMEMBERED = 10_000
 QUEUE_GONE = RejectedEntry("no_such_queue")
 REFS = {name: internal_ref(name) for name in INTERNAL_QUEUES}
 
@@ -109,28 +111,26 @@ class InlineCommitDelivery(CommitDelivery):
         self, new_jobs: Sequence[NewJob], deliveries: Sequence[QueueDelivery], topic_arn: str
     ) -> list[str | None]:
         now_ms = self._clock.now_ms()
-        found = [await self._prepare(delivery, topic_arn, now_ms) for delivery in deliveries]
-        prepared = [one for one in found if one is not None]
+        found = [await self._queues.prepare(delivery, topic_arn, now_ms) for delivery in deliveries]
+        prepared = [one for one in found if one is not None and one.view.engine is self._engine]
+        ids: list[str | None] = [one.entry.id for one in prepared]
         if len(prepared) < len(found):
-            return [None if one is None else one.entry.id for one in found]
-        waiting = [
-            (number, (REFS[queue], group))
-            for number, delivery in enumerate(deliveries)
-            for queue, group in groups_of_queue_jobs(delivery.subscription)
-        ]
-        sends = (*[(view.ref, entry) for view, entry in prepared], *_sends(new_jobs, now_ms))
-        settlement = Settlement(sends=sends, idle=tuple([group for _, group in waiting]))
-        settled = await self._engine.settle(settlement, now_ms)
-        refused = {waiting[position][0] for position in settled.busy}
-        refused |= {number for number, sent in enumerate(settled.sends) if sent == QUEUE_GONE}
-        if refused:
-            return [None if number in refused else one.entry.id for number, one in enumerate(prepared)]
-        await self._queues.record(prepared, settled.sends[: len(prepared)], now_ms)
-        return [one.entry.id for one in prepared]
+            return [one.entry.id if one in prepared else None for one in found]
+        waiting = [_waiting_jobs(delivery.subscription) for delivery in deliveries]
+        sends = [*[(view.ref, entry) for view, entry in prepared], *_sends(new_jobs, now_ms)]
+        settled = await self._engine.settle(Settlement(sends=tuple(sends), idle=tuple(chain(*waiting))), now_ms)
+        if not settled.busy and QUEUE_GONE not in settled.sends:
+            await self._queues.record(prepared, settled.sends[: len(prepared)], now_ms)
+            return ids
+        for position in settled.busy:
+            ids[position // len(waiting[0])] = None
+        return [None if sent == QUEUE_GONE else one for one, sent in zip_longest(ids, settled.sends[: len(ids)])]
 
-    async def _prepare(self, delivery: QueueDelivery, topic_arn: str, now_ms: int) -> PreparedMessage | None:
-        prepared = await self._queues.prepare(delivery, topic_arn, now_ms)
-        return prepared if prepared is not None and prepared.view.engine is self._engine else None
+
+@lru_cache(SUBSCRIPTIONS_REMEMBERED)
+def _waiting_jobs(subscription: str) -> tuple[tuple[QueueRef, str], ...]:
+    """The groups of jobs that a delivery to the subscription would overtake."""
+    return tuple([(REFS[queue], group) for queue, group in groups_of_queue_jobs(subscription)])
 
 
 def _leased_job(q: QueueRef, message: Message) -> LeasedJob:

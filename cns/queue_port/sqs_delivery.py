@@ -30,11 +30,12 @@ class QueueDeliverer:
 
     async def prepare(self, delivery: QueueDelivery, topic_arn: str, now_ms: int) -> PreparedMessage | None:
         """Check a message and its queue. Returns None if it cannot be sent now."""
-        message = TopicMessage(send_message_members(delivery.message), delivery.message.trace_header)
+        message, sender, arn = delivery.message, self._sender, delivery.queue_arn
         try:
-            return await self._sender.prepare(
-                delivery.queue_arn, message, now_ms, topic_arn=topic_arn, enforced=self._enforced
-            )
+            view = sender.known_queue(arn, topic_arn, now_ms, enforced=self._enforced)
+            if view is None:
+                view = await sender.queue(arn, topic_arn, enforced=self._enforced)
+            return sender.prepare(view, TopicMessage(send_message_members(message), message.trace_header), now_ms)
         except (RequestError, StoreUnavailable):
             return None
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from cns.rest.models import Answer
+from cns.rest.models import Answer, BrowsedMessage
 
 
 class Delivery(Answer, frozen=True):
@@ -62,6 +62,25 @@ class FilterVerdict(Answer, frozen=True):
     matches: bool
     failed_key: Annotated[str | None, Meta(description="The first key of the policy that is not met.")] = None
     reason: str | None = None
+
+
+class DeadLetter(BrowsedMessage, frozen=True):
+    """A message of a dead-letter queue."""
+
+    source_arn: Annotated[str | None, Meta(description="The queue or subscription that it came from, if known.")] = None
+    cause: Annotated[str | None, Meta(description="spent:receives, spent:status, permanent:dns, … if known.")] = None
+    notification_id: str | None = None
+    topic_arn: str | None = None
+    dead_lettered_at: int | None = None
+
+
+class DeadLetters(Answer, frozen=True):
+    messages: list[DeadLetter]
+    next: Annotated[str | None, Meta(description="Give it as `after` to read the next page.")] = None
+    complete: Annotated[bool, Meta(description="Whether all events that are kept were read for the causes.")] = True
+    every_machine: Annotated[bool, Meta(description="False in a cluster: the causes are of this machine's events.")] = (
+        True
+    )
 
 
 class DeadLetterDepth(Answer, frozen=True):

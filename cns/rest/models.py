@@ -73,6 +73,42 @@ class SentMessage(Answer, frozen=True):
     sequence_number: str | None = None
 
 
+class MessageAttribute(Answer, frozen=True):
+    data_type: str
+    string_value: str | None = None
+    binary_value: Annotated[str | None, Meta(description="base64")] = None
+
+
+class ReceivedMessage(Answer, frozen=True):
+    message_id: str
+    pop_receipt: str
+    body: str
+    delivery_count: int
+    sent_at: int
+    first_received_at: int
+    attributes: dict[str, MessageAttribute] = {}
+    system_attributes: dict[str, str] = {}
+
+
+class BrowsedMessage(Answer, frozen=True):
+    message_id: str
+    body: str
+    state: Annotated[str, Meta(extra_json_schema={"enum": ["visible", "inFlight", "blocked", "delayed"]})]
+    delivery_count: int
+    sent_at: int
+    visible_at: int
+    group_id: str | None = None
+    attributes: dict[str, MessageAttribute] = {}
+    dead_letter_source_arn: Annotated[
+        str | None, Meta(description="The queue that a dead-letter move took it from.")
+    ] = None
+
+
+class BrowsedMessages(Answer, frozen=True):
+    messages: list[BrowsedMessage]
+    next: str | None = None
+
+
 class Redrive(Answer, frozen=True, kw_only=True):
     status: str
     source_arn: str
@@ -120,6 +156,29 @@ class SubscriptionList(Answer, frozen=True):
 class SubscriptionArn(Answer, frozen=True):
     arn: str
     warnings: Annotated[list[str], Meta(description="Why messages will not arrive, or may be lost.")] = []
+
+
+class SubscriptionAttributes(Answer, frozen=True):
+    attributes: dict[str, str]
+
+
+class PortalLink(Answer, frozen=True):
+    """A link with which the owner of a subscription's endpoint opens the portal."""
+
+    id: str
+    created_at: int
+    expires_at: Annotated[int, Meta(description="By the service's clock.")]
+    made_by: Annotated[str, Meta(description="ARN of the account holder.")]
+
+
+class MadePortalLink(PortalLink, frozen=True):
+    url: Annotated[
+        str, Meta(description="It is not shown again. Anyone with it can use the portal of this subscription.")
+    ]
+
+
+class PortalLinkList(Answer, frozen=True):
+    links: Annotated[list[PortalLink], Meta(description="Those that have not ended, the oldest first.")]
 
 
 class Permission(Answer, frozen=True):

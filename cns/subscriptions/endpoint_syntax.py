@@ -30,14 +30,11 @@ def check_endpoint(protocol: str, endpoint: str) -> str:
 
 def check_pairing(protocol: str, endpoint: str, *, fifo_topic: bool) -> None:
     """FIFO topics deliver to queues of both kinds and to nothing else; standard topics not to FIFO queues."""
-    takes_fifo = find_protocol(protocol).takes_fifo
-    if fifo_topic and not takes_fifo:
+    fifo_error = find_protocol(protocol).fifo_error
+    if fifo_topic and not fifo_error:
         raise invalid_parameter(f"Invalid protocol type: {protocol}")
-    if not fifo_topic and takes_fifo and endpoint.endswith(FIFO_SUFFIX):
-        # AWS repeats the prefix here
-        raise invalid_parameter(
-            "Invalid parameter: Endpoint Reason: FIFO SQS Queues can not be subscribed to standard SNS topics"
-        )
+    if not fifo_topic and fifo_error and endpoint.endswith(FIFO_SUFFIX):
+        raise invalid_parameter(f"Invalid parameter: Endpoint Reason: {fifo_error}")  # AWS repeats the prefix here
 
 
 def account_of(protocol: str, endpoint: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Makes a verified copy of the store and its key, of a running service or without one."""
+"""Makes a verified copy of the store and its master key, whether the service runs or not."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ PAGES_PER_STEP = 1_000
 
 
 class BackupSteps(Protocol):
-    """Shows how far a part of the work is."""
+    """Shows the progress of one step of a backup."""
 
     def reach(self, done: float, total: float) -> None: ...
 
 
 OpenSteps = Callable[[str], AbstractContextManager[BackupSteps]]
-"""Begins to show a part of the work, which it is told in words."""
+"""Opens the display of a step, which it gets the title of."""
 
 
 class _NoSteps(BackupSteps):
@@ -49,11 +49,11 @@ def no_steps(_: str) -> Iterator[BackupSteps]:
 
 
 def make_backup(settings: Settings, directory: Path, open_steps: OpenSteps = no_steps) -> BackupManifest:
-    """Make the backup under another name, and give it its name when it is complete and verified. Raises StartError."""
+    """Write the backup to a temporary directory, and rename that once the copy is verified. Raises StartError."""
     directory = directory.absolute()
     scratch = directory.parent / f".{directory.name}.partial"
     try:
-        if directory.exists():  # an error, where the path is too long or may not be searched
+        if directory.exists():  # raises OSError if the path is too long or its parent is not searchable
             raise StartError(f"{directory} exists: name a directory that does not", EXIT_DATA_UNUSABLE)
         shutil.rmtree(scratch, ignore_errors=True)  # of a backup that was killed
         scratch.mkdir(parents=True, mode=0o700)
@@ -100,12 +100,12 @@ def _write(settings: Settings, scratch: Path, open_steps: OpenSteps) -> BackupMa
 
 
 def copy_store(source: Path, target: Path, steps: BackupSteps, *, alone: bool = False) -> int:
-    """Copy one state of the store, while others write it. Returns its format.
+    """Copy a snapshot of the store while other processes write to it. Returns its format.
 
-    The read transaction pins the state: without it each commit of the service would begin the copy anew. `alone`: a
-    log or journal beside the file is not read.
+    The read transaction holds the snapshot: without it, SQLite would restart the copy at each commit. With `alone`, a
+    write-ahead log or journal beside the file is not read.
     """
-    write_durably(target, b"")  # before SQLite makes it, with which others could read it
+    write_durably(target, b"")  # SQLite would create a file that others can read
     try:
         url = f"{source.absolute().as_uri()}?immutable={int(alone)}"
         reader = apsw.Connection(url, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
@@ -123,7 +123,7 @@ def copy_store(source: Path, target: Path, steps: BackupSteps, *, alone: bool = 
             writer.close()
             reader.close()
     except apsw.BusyError as error:
-        text = f"{source} cannot be read beside its service, whose disk is full: {error}"
+        text = f"{source} cannot be read while its service runs on a full disk: {error}"
         raise StartError(text, EXIT_DATA_UNUSABLE) from error
     except apsw.FullError as error:
         raise no_room(target) from error
@@ -136,7 +136,7 @@ def copy_store(source: Path, target: Path, steps: BackupSteps, *, alone: bool = 
 def _copy_pages(copying: apsw.Backup, target: Path) -> None:
     try:
         copying.step(PAGES_PER_STEP)
-    except apsw.FullError as error:  # the end of the copy would raise it again, without its text
+    except apsw.FullError as error:  # closing the copy would raise it again, without its text
         raise no_room(target) from error
 
 
@@ -149,7 +149,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read."""
+    """Write a file that only its owner can read, and fsync it."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write(content)

@@ -18,7 +18,7 @@ MANIFEST_FILE = "manifest.json"
 MANIFEST_FORMAT = 1
 KEY_COPIED = "copied"
 KEY_GIVEN = "CNS_MASTER_KEY"
-"""The key is not in the backup: the operator gives it to the service."""
+"""The key is not in the backup: the service gets it from the operator."""
 
 
 class FileFact(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class BackupManifest(msgspec.Struct, frozen=True):
     """The version of the program that made the backup."""
     store_format: int
     began_ms: int
-    """Everything that was acknowledged before is in the backup."""
+    """The backup has every write that was acknowledged before this time."""
     ended_ms: int
     pages: int
     master_key: str
@@ -59,8 +59,8 @@ def read_manifest(directory: Path) -> BackupManifest:
         raise StartError(f"{path} cannot be read: {error}", EXIT_DATA_UNUSABLE) from error
     if manifest.format > MANIFEST_FORMAT or manifest.store_format > FORMAT:
         text = (
-            f"{directory} is of version {manifest.program}, whose data are of format {manifest.store_format}; this"
-            f" program reads up to {FORMAT}: install that version"
+            f"{directory} was made by version {manifest.program} in format {manifest.store_format}; this program reads"
+            f" formats up to {FORMAT}: install that version"
         )
         raise StartError(text, EXIT_DATA_UNUSABLE)
     if manifest.files.keys() - {STORE_FILE, MASTER_KEY_FILE} or STORE_FILE not in manifest.files:
@@ -76,4 +76,4 @@ def check_files(directory: Path, manifest: BackupManifest) -> None:
         if not path.is_file():
             raise StartError(f"{directory} is damaged: {name} is missing", EXIT_DATA_UNUSABLE)
         if file_fact(path) != fact:
-            raise StartError(f"{directory} is damaged: {name} is not what was written", EXIT_DATA_UNUSABLE)
+            raise StartError(f"{directory} is damaged: {name} does not match its checksum", EXIT_DATA_UNUSABLE)

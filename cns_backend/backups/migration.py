@@ -1,4 +1,4 @@
-"""Backs a store of an earlier format up before a start changes its tables: the backup is the way back."""
+"""Backs up a store of an earlier format before the service migrates it, so that an operator can go back."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ log = structlog.get_logger(__name__)
 
 
 def backup_of(migration: Migration) -> Path:
-    """The backup of this state of the store, made or not."""
+    """The path of the backup of this state of the store, which may not be made yet."""
     return migration.directory.absolute() / DIRECTORY / f"format-{migration.from_format}-start-{migration.boot}"
 
 
 def back_up(settings: Settings, migration: Migration) -> None:
-    """Make a verified backup in DATA/backups, or find the one of this state of the store that an earlier start made.
-    Raises StartError."""
+    """Make a verified backup in DATA/backups, unless an earlier start made one of this state of the store. Raises
+    StartError."""
     directory = backup_of(migration)
     if not (directory / MANIFEST_FILE).exists():
         try:
             make_backup(settings, directory)
-            sync_directory(migration.directory)  # which has the new directory of backups
+            sync_directory(migration.directory)  # the directory of backups may be new
         except StartError as error:
             text = (
                 f"the store is of format {migration.from_format}, this program's is {FORMAT}, and it cannot be backed"

@@ -24,7 +24,7 @@ def last_backup(data: Path) -> BackupRecord | None:
 
 
 def record_backup(data: Path, record: BackupRecord) -> None:
-    with contextlib.suppress(OSError):  # a full disk does not make the backup worse
+    with contextlib.suppress(OSError):  # the backup is complete without its record
         scratch = data / f"{BACKUP_RECORD_FILE}.new"
         scratch.write_bytes(msgspec.json.encode(record))
         scratch.replace(data / BACKUP_RECORD_FILE)

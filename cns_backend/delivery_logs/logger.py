@@ -13,6 +13,7 @@ from cns.delivery.observers.contract import AttemptObserver, ObservedJob
 from cns.delivery.status_logging import Feedback, application_feedback, sms_feedback
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Delivered, Outcome
+from cns.protocols.table import find_protocol
 from cns.stores.mobile_contract import PlatformStore, SmsStore
 from cns_backend.backend import Backend
 from cns_backend.delivery_logs.record import FAILURE_GROUP, LoggedAttempt, group_of_arn, group_of_phones, record_line
@@ -31,11 +32,11 @@ OWNER_LIFE_MS = 5_000
 WAITING_MAX = 1_000
 """Attempts that wait for the attributes of one owner."""
 TEXTS_REMEMBERED = 16
-"""Most protocols and targets get the same text."""
+"""Most protocols and subscriptions get the same text."""
 
 
 class DeliveryLog(AttemptObserver):
-    """A log that its process opens and closes. This one logs nothing: for `CNS_DELIVERY_LOG_DAYS=0`."""
+    """A delivery log. This class logs nothing: it serves `CNS_DELIVERY_LOG_DAYS=0`."""
 
     def samples(self) -> list[Sample]:
         return []
@@ -44,7 +45,7 @@ class DeliveryLog(AttemptObserver):
 
 
 class LazyDeliveryLog(DeliveryLog):
-    """Opens the log for the first attempt that is to be logged."""
+    """Opens the log at the first attempt that its topic, application or account wants logged."""
 
     def __init__(self, open_log: Callable[[], DeliveryLog]) -> None:
         self._open = open_log
@@ -129,7 +130,7 @@ class FeedbackLog(DeliveryLog):
         return self._writer.samples()
 
     async def close(self) -> None:
-        """Write all that was logged."""
+        """Write all buffered records."""
         await asyncio.gather(*self._asking)
         await in_daemon(self._writer.close)
 
@@ -180,12 +181,12 @@ def _md5(text: str) -> str:
 
 def _owner(attempt: LoggedAttempt) -> Owner | None:
     target = attempt.target
-    if target.protocol == "sms":
-        return Owner("", target.account, target.region)
-    if target.protocol != "application":
+    if not find_protocol(target.protocol).own_feedback:
         return None
-    arn = parse_arn(target.endpoint.rpartition("/")[0].replace(":endpoint/", ":app/", 1))
-    return Owner(str(arn), arn.account, arn.region) if arn else None
+    application = parse_arn(target.endpoint.rpartition("/")[0].replace(":endpoint/", ":app/", 1))
+    if application is None:  # the endpoint is no ARN, so it belongs to no application
+        return Owner("", target.account, target.region)
+    return Owner(str(application), application.account, application.region)
 
 
 def _group(owner: Owner, attempt: LoggedAttempt) -> str:
@@ -196,7 +197,7 @@ def _group(owner: Owner, attempt: LoggedAttempt) -> str:
 
 
 def delivery_log(settings: Settings, backend: Backend) -> DeliveryLog:
-    """Build the delivery log of a process: a log without files where the settings keep no days."""
+    """Build the delivery log of a process."""
     if not settings.delivery_log_days:
         return DeliveryLog()
     limits = LogLimits(days=settings.delivery_log_days, bytes_max=settings.delivery_log_bytes_max)

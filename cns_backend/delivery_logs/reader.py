@@ -57,7 +57,7 @@ class LogReader:
     def _lines(self, path: Path) -> list[bytes]:
         """The complete lines since the last call; the last line may be half written."""
         with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-            # the file is shorter where a refused write was cut off
+            # a writer truncates the file after a failed write
             start = min(self._read_bytes.get(path, 0), os.fstat(file.fileno()).st_size)
             file.seek(start)
             whole, newline, _ = file.read().rpartition(b"\n")

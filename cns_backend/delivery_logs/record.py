@@ -16,7 +16,7 @@ from cns_common.ids import uuid_text
 FAILURE_GROUP = "/Failure"
 PHONE_GROUP = "DirectPublishToPhoneNumber"
 NO_REQUEST = "Unrecoverable"
-"""AWS's word for the request id of what SQS refused."""
+"""What AWS logs as the request id if SQS refused the message."""
 NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 _MISSING = "QueueDoesNotExist"
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
@@ -120,7 +120,7 @@ def _response(protocol: str, outcome: Outcome, delivery_id: str) -> str:
 
 
 def _refusal(failed: Failed) -> str:
-    """AWS's form, with the words of the queue service, which tell a missing queue from one whose policy denies."""
+    """In AWS's form, with the queue service's message: it tells a missing queue from a policy that denies."""
     text = failed.text.removeprefix(f"{failed.code}: ")
     code = NO_QUEUE if failed.code == _MISSING else failed.code
     return _ENCODE({"ErrorCode": code, "ErrorMessage": text, "sqsRequestId": NO_REQUEST}).decode()

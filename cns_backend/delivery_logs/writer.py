@@ -50,8 +50,8 @@ _DATE_CHARS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLimits:
-    """`bytes_max` limits all files of this machine together, about; `file_bytes_max` is the size of a file that gets no
-    further batch."""
+    """`bytes_max` limits all files of this machine together, roughly. A file of `file_bytes_max` gets no more
+    batches."""
 
     days: int
     bytes_max: int

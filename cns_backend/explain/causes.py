@@ -1,4 +1,4 @@
-"""States of a message or a subscription in words for a person, and what to do. Failures have a table of causes:
+"""Says what a state of a message or subscription means, and what to do about it. Causes of failures are in
 `cns.delivery.failure_causes`."""
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from cns.delivery.failure_causes import Why
 from cns.protocols.table import find_protocol
 
-FILTERED = Why("filtered: the filter policy keeps it away", "Try the policy on the subscription's page.")
+FILTERED = Why("filtered: the filter policy does not match the message", "Try the policy on the subscription's page.")
 UNCONFIRMED = Why(
     "unconfirmed: the endpoint had not confirmed the subscription",
-    "It gets a link or token when it is subscribed; subscribe it again to have it sent again.",
+    "Subscribe the endpoint again: it gets a new confirmation message, with a link or token.",
 )
-LATER = Why("it was subscribed after the message was published")
-BUSY = Why("waits for room: its endpoint is busy or down", "See the endpoint's circuit breaker.")
+LATER = Why("the endpoint was subscribed after the message was published")
+BUSY = Why("waits: its endpoint is busy or down", "See the endpoint's circuit breaker.")
 PAUSED = Why("paused: the subscription holds its messages", "They are sent when it is resumed, within 14 days.")
 MUTED = Why(
-    "muted: the phone number has opted out, or the sandbox does not know it",
+    "muted: the phone number opted out, or is not verified in the sandbox",
     "sns check-if-phone-number-is-opted-out; sns list-sms-sandbox-phone-numbers.",
 )
-NOBODY = Why("no subscription was to get it", "Each one is filtered or not confirmed, or the topic has none.")
+NOBODY = Why("no subscription was to get it", "The topic has none, or each one is filtered or not confirmed.")
 QUARANTINED = Why("in quarantine: its job failed too often", "cns quarantine list, show, release.")
 NO_DEAD_LETTER_QUEUE = Why(
     "no dead-letter queue, so that a message whose attempts all fail is lost, by default within a minute",

@@ -1,7 +1,7 @@
 """Collects the traces of one message: queues first, then events and stores, so that a moving job is not missed.
 
-Processes write events within `FLUSH_INTERVAL_S`. Unless the events that are written already say how it ended for each
-subscription, the collection is repeated after that time, so that it has all events of jobs that have left the queues.
+Processes write events within `FLUSH_INTERVAL_S`. Unless the written events already give the outcome for each
+subscription, the collection is repeated after that time: then it has the events of jobs that left the queues.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ SETTLED = frozenset(DeliveryStatus) - {
     DeliveryStatus.UNDER_WAY,
     DeliveryStatus.QUARANTINED,
 }
-"""No event that is yet to be written changes such a status."""
+"""The statuses that no later event changes."""
 QUIET_MS = 10_000
-"""The events of a message this old are taken as written if no worker has a job with it and the question is `quick`."""
+"""With `quick`, all events of a message this old count as written, unless a worker has a job with it."""
 EVENTS_WITH_TYPE = (DeliveryAttempted, DeliveryDelivered, DeliveryDeadLettered, NotificationDropped)
 
 
@@ -48,8 +48,8 @@ class Question(NamedTuple):
     topic: str = ""  # ARN; needed only if no trace names it
     subscription: str = ""  # ARN; '' for all
     ago_ms: int = 0  # age of the oldest events to search; 0: back to the publish, or all
-    subscriptions_max: int = SUBSCRIPTIONS_MAX  # of the topic to read; and of failed and other ones to read events of
-    quick: bool = False  # for a page: read events back to the publish, wait for late ones of a new message only
+    subscriptions_max: int = SUBSCRIPTIONS_MAX  # read of the topic; also of those whose events are read
+    quick: bool = False  # for a page: search back to the publish, and wait for late events only of a new message
 
 
 class Findings(NamedTuple):
@@ -75,7 +75,7 @@ class Findings(NamedTuple):
 
 
 async def explain(backend: Backend, source: EventDirectories, question: Question) -> Explanation:
-    """Return what is known of the message now, and what is not."""
+    """Return what is known of the message now, and what is unknown."""
     asked_ms = backend.clock.now_ms()
     in_queues = await search_queues(backend.engine, question.message_id, asked_ms)
     now_s = asyncio.get_running_loop().time
@@ -88,7 +88,7 @@ async def explain(backend: Backend, source: EventDirectories, question: Question
 
 
 def _is_settled(explanation: Explanation, in_queues: QueueSearch, question: Question) -> bool:
-    """Whether events that are not written yet are not needed."""
+    """Whether no event that is yet to be written can change the answer."""
     if explanation.accepted is None or in_queues.unreadable:
         return False
     if question.quick and explanation.asked_ms - explanation.began_ms >= QUIET_MS:

@@ -15,7 +15,7 @@ from cns.subscriptions.subscription import IndexState, Subscription
 
 PAGE_SUBSCRIPTIONS = 500
 SUBSCRIPTIONS_MAX = 200_000
-"""Read for one topic; others are known by their events only."""
+"""The limit of subscriptions read of one topic. Of the others, only their events are known."""
 
 NOT_AN_OBJECT = "its policy looks at the body, which is not a JSON object"
 

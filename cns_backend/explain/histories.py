@@ -23,10 +23,10 @@ from cns_common.events.schema import (
     PublishAccepted,
 )
 
-GONE = "the subscription is not there any more"
+GONE = "the subscription no longer exists"
 FILTERED_SOME = (
-    "filters kept the message from {} subscriptions; of so many it is not recorded which, and as the message is not"
-    " stored any more, this one's policy cannot be evaluated"
+    "filters rejected the message for {} subscriptions, too many to record each; the message is no longer stored, so"
+    " this one's policy cannot be evaluated"
 )
 
 StatusAndReason = tuple[DeliveryStatus, str]
@@ -54,7 +54,7 @@ class MessageTrace:
     direct_endpoint: str = ""
 
     def add_event(self, event: NotificationEvent) -> None:
-        """Add an event; they must come in the order of time."""
+        """Add an event. Events come in order of time."""
         match event:
             case PublishAccepted():
                 self.accepted = self.accepted or event
@@ -117,11 +117,11 @@ class Snapshot:
     """The stored data that concerns the message, as it is now. Unknown times are 0."""
 
     subscriptions: Mapping[str, Subscription]  # by ARN
-    message_filter: MessageFilter | None  # None: the message itself is not stored any more
+    message_filter: MessageFilter | None  # None: the message itself is no longer stored
     published_ms: int
     replays: Mapping[str, str]  # subscription ARN → state of its replay
     lists_untraced: bool
-    """Whether subscriptions without a trace are listed. They are not if some traces were not read."""
+    """Whether subscriptions without a trace are listed: not if some traces were not read."""
 
 
 def histories(trace: MessageTrace, snapshot: Snapshot, only: str = "") -> Iterator[DeliveryHistory]:
@@ -183,7 +183,7 @@ def _untraced(subscription: Subscription, trace: MessageTrace, snapshot: Snapsho
 
 
 def _untraced_status(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> StatusAndReason:
-    """Infer the status of a subscription without a trace, from what is certain only."""
+    """Infer the status of a subscription without a trace. A guess counts as unknown."""
     if subscription.id in trace.filter_keys:
         key = trace.filter_keys[subscription.id]
         return DeliveryStatus.FILTERED, _why_filtered(subscription, key, snapshot.message_filter)
@@ -220,7 +220,7 @@ def _status_by_filter(subscription: Subscription, trace: MessageTrace, snapshot:
 
 
 def _filter_result(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> CurrentFilterResult | None:
-    """Return None if the filter may have rejected the message, which is not stored any more."""
+    """Return None if the filter may have rejected the message, which is no longer stored."""
     if not subscription.filter_policy:
         return PASSES
     if snapshot.message_filter is not None:
@@ -238,7 +238,7 @@ def _status_by_fan_out(subscription: Subscription, trace: MessageTrace, snapshot
         replay = snapshot.replays[subscription.arn]
         return DeliveryStatus.UNKNOWN, f"it has a replay ({replay}), which sends messages of the archive"
     if trace.accepted is not None and not trace.accepted.has_recipients:
-        text = "when the message was accepted no subscription was to get it: this one has changed since"
+        text = "no subscription was to get the message when it was accepted: this one has changed since"
         return DeliveryStatus.UNKNOWN, text
     return DeliveryStatus.UNKNOWN, "no event is about it, and no queue has a job for it"
 

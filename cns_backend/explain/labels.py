@@ -1,4 +1,4 @@
-"""The words for what became of a message: one sentence for each attempt, outcome and job."""
+"""Describes the history of a message: one sentence for each attempt, outcome and job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXT_IN = {
     "job": "is in its job",
     "store": "is in the store",
     "archive": "is in the topic's archive",
-    "": "is not stored any more",
+    "": "is no longer stored",
 }
 """The places where the message itself is stored."""
 
@@ -44,7 +44,7 @@ def outcome_text(outcome: FinalOutcome) -> str:
 
 
 def _cause_text(outcome: FinalOutcome) -> str:
-    """The cause in words and, for who looks it up, as events and metrics have it."""
+    """The cause in words, and its code in events and metrics."""
     return f"{why_failed(outcome.cause, outcome.reason).title} ({outcome.cause})"
 
 

@@ -1,6 +1,6 @@
-"""The answer of `cns explain`: values that say what is known of a message, for which subscription, and what is not.
+"""The answer of `cns explain`: what is known of a message, for which subscription, and what is unknown.
 
-The members that `rename` lists keep their names of before in the output of `--json`.
+`rename` lists the members that keep their former names in the output of `--json`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cns_common.events.schema import DeliveryAttempted, PublishAccepted
 
 
 class DeliveryStatus(StrEnum):
-    """The state of a message for one subscription; `unknown` instead of a guess."""
+    """The state of a message for one subscription; `unknown` rather than a guess."""
 
     DELIVERED = "delivered"
     DEAD_LETTERED = "dead-lettered"
@@ -80,7 +80,7 @@ class DeliveryHistory(
     attempts: tuple[DeliveryAttempted, ...]
     outcomes: tuple[FinalOutcome, ...]
     locations: tuple[JobLocation, ...]
-    why: Why | None = None  # it did not arrive, if that is known
+    why: Why | None = None  # why it did not arrive, if that is known
 
 
 class SearchSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,4 +112,4 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename={"histories"
     totals: dict[DeliveryStatus, int]
     unknown: tuple[str, ...]  # what could not be found out, in sentences
     searched: SearchSummary
-    why: Why | None = None  # nobody was to get it
+    why: Why | None = None  # why no subscription was to get it

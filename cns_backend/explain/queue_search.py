@@ -17,7 +17,7 @@ from cqs.internal_queues import internal_ref
 
 PAGE_JOBS = 100
 JOBS_MAX = 200_000
-"""Jobs that are searched in one queue."""
+"""The limit of jobs searched in one queue."""
 QUEUES = (
     jobs.PUBLISH_JOBS,
     jobs.FIFO_PUBLISH_JOBS,
@@ -30,7 +30,8 @@ QUEUES = (
 """The queues in the order in which jobs pass through them, so that a job that moves during the search is found twice
 rather than never."""
 HIDDEN_WITHOUT_WORKER = (jobs.LANES, jobs.QUARANTINE)
-"""Queues whose hidden jobs no worker has: the head of a lane is hidden until its endpoint may have room."""
+"""Queues whose hidden jobs no worker has. The head of a lane, the queue of one endpoint, is hidden until there is
+room."""
 DIRECT = ""
 """The target of a publish to a phone number or a mobile endpoint, which has no subscription ARN."""
 
@@ -125,7 +126,7 @@ def _unwrapped(item: PeekedMessage) -> PeekedMessage:
 
 
 def _ended_leases(name: str, job: Job) -> int:
-    """Count the leases after which the job stayed in its queue: in a FIFO queue it waits there for its retry."""
+    """Count the receives after which the job stayed in its queue, as a job in a FIFO queue does until its retry."""
     if isinstance(job, PublishJob):
         return job.waits
     return job.failures + job.returns if isinstance(job, Redelivery) and name == jobs.FIFO_ENDPOINT_JOBS else 0

@@ -1,4 +1,4 @@
-"""Says why a message did not arrive: a cause of `causes` for each subscription, and for the whole message."""
+"""Says why a message did not arrive: one of `causes` for each subscription, and one for the whole message."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _BY_STATUS = {
 
 
 def why_nobody(accepted: PublishAccepted | None, histories: Sequence[DeliveryHistory]) -> Why | None:
-    """Why the message has no job at all, where no history says it."""
+    """Why the message has no job, unless its histories say why."""
     if accepted is None or accepted.has_recipients:
         return None
     if accepted.topic:
         return causes.NOBODY
-    return None if histories else causes.MUTED  # before its cause was recorded
+    return None if histories else causes.MUTED  # events of earlier versions have no cause
 
 
 def with_causes(
     histories: Sequence[DeliveryHistory], subscriptions: Mapping[str, Subscription], topic: Topic | None, now_ms: int
 ) -> tuple[DeliveryHistory, ...]:
-    """The histories, each with why the message did not arrive; `subscriptions` are the present ones, by ARN."""
+    """The histories, each with its cause. `subscriptions` are the current ones, by ARN."""
     return tuple(replace(one, why=_why(one, subscriptions.get(one.subscription), topic, now_ms)) for one in histories)
 
 
@@ -64,7 +64,7 @@ def _why(history: DeliveryHistory, subscription: Subscription | None, topic: Top
 
 
 def _position(location: JobLocation, per_second: int, now_ms: int) -> str:
-    """The place in the lane, and when it is due if the lane goes on at its rate."""
+    """The place in the lane, and the time at which it is due at the rate of the lane."""
     if not location.behind:
         return ""
     wait_ms = location.behind * 1_000 // per_second

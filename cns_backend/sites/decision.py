@@ -1,4 +1,4 @@
-"""The stored decision on the active site, and the rules by which a process may act on it: values and arithmetic."""
+"""The stored decision on the active site, and the rules by which a process may act on it: no I/O."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class SiteDecision(NamedTuple):
     """The state that `cns site activate` changes."""
 
     active: str = ""
-    """The site in use; '' for none, at first and while a change waits for processes to end their work."""
+    """The active site; empty before the first activation, and while a change waits for processes to end their work."""
     epoch: int = 0
     alone: bool = False
-    """Whether it was activated without the other site, and that one was not reached since."""
+    """Whether the site was activated while the other one was unreachable, and the other one was not reached since."""
     processes: tuple[ActingProcess, ...] = ()
 
 
@@ -47,10 +47,10 @@ class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_act(view: DecisionView, site: str, acting_epoch: int) -> bool:
-    """Whether a process of `site`, which is certain of `acting_epoch` (0: of none), may act by this decision.
+    """Whether a process of `site` may act by this decision. It is certain of `acting_epoch` (0: of none).
 
-    While the other site does not answer, a decision made there is unknown. Then only processes that were certain before
-    may act, and others beside them; all may if the operator said that the other site is lost."""
+    While the other site does not answer, a newer decision may exist there. Then a process may act if it was certain of
+    this decision, if another process of its site acts by it, or if the operator said that the other site is lost."""
     decision = view.decision
     if decision.active != site or not decision.epoch or acting_epoch not in (0, decision.epoch):
         return False
@@ -59,12 +59,12 @@ def may_act(view: DecisionView, site: str, acting_epoch: int) -> bool:
 
 
 def may_finish(view: DecisionView, acting_epoch: int) -> bool:
-    """Whether a process may end what it has begun: the change of sites waits for it."""
+    """Whether a process may finish the work that it began: a change of sites waits for it."""
     return not view.decision.active and view.decision.epoch == acting_epoch + 1
 
 
 def why_standing_by(view: DecisionView, site: str, other: str) -> str:
-    """Why a process of `site` takes no calls; for a person."""
+    """Why a process of `site` accepts no calls, in words."""
     decision = view.decision
     if not decision.epoch:
         return "no site was activated yet: run `cns site activate NAME`"
@@ -74,5 +74,5 @@ def why_standing_by(view: DecisionView, site: str, other: str) -> str:
         return f"site {decision.active} is active, this is {site}"
     return (
         f"site {site} was active, but {other} does not answer and may have taken over:"
-        f" run `cns site activate {site} --other-site-lost` if it serves nobody"
+        f" run `cns site activate {site} --other-site-lost` if it serves no clients"
     )

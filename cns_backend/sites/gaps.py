@@ -1,5 +1,5 @@
-"""Gaps in the data of a site that was away while the other one accepted writes, and whether repairs closed them: values
-and arithmetic."""
+"""Gaps in the data of a site that was unreachable while the other one accepted writes, and whether repairs closed them:
+no I/O."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 GRACE_MS = 4 * 3_600_000
-"""How long deleted messages are remembered: `gc_grace_seconds` of their tables."""
+"""`gc_grace_seconds` of the tables: Cassandra keeps tombstones for this time."""
 HINTED_MS = 3 * 3_600_000
-"""How long nodes keep what another one missed, to send it later: `max_hint_window` of Cassandra's default."""
+"""Nodes keep writes that another node missed for this time, to send them later: `max_hint_window` by default."""
 TOKEN_MIN, TOKEN_MAX = -(2**63), 2**63 - 1
 """The lowest and the highest token of Cassandra's Murmur3Partitioner."""
 WHOLE_REPAIR = {
@@ -23,18 +23,18 @@ WHOLE_REPAIR = {
     "previewKind": "NONE",
     "paxosOnly": "false",
 }
-"""The options of a repair that compares everything with all replicas, and fails if one of them is away."""
+"""The options of a repair that compares all data with all replicas, and fails if a replica is down."""
 
 TokenRange = tuple[int, int]
-"""The tokens after the first one up to the second one. It wraps around if the second one is not greater."""
+"""The tokens in (first, second]. The range wraps around if the second is not greater."""
 
 
 class SiteGap(NamedTuple):
-    """A time in which writes were accepted without a site, by Cassandra's clock."""
+    """A period, by Cassandra's clock, in which writes were accepted that a site may not have."""
 
     since_ms: int
     until_ms: int
-    """The end of the last write that may be missing. The gap may still grow if that is in the future."""
+    """The time of the last write that may be missing; if it is in the future, the gap may still grow."""
 
     def __str__(self) -> str:
         return f"from {utc_text(self.since_ms)} to {utc_text(self.until_ms)} UTC"
@@ -49,14 +49,14 @@ class GapRepair(NamedTuple):
 
 
 def span_of(gaps: Iterable[SiteGap]) -> SiteGap:
-    """From the first missing write to the last one."""
+    """The period from the first gap to the end of the last."""
     sinces, untils = zip(*gaps, strict=True)
     return SiteGap(min(sinces), max(untils))
 
 
 def repairable_until_ms(gaps: Sequence[SiteGap]) -> float:
-    """A repair that ends later may bring back many deleted messages: their deletes are forgotten by then. Deletes of an
-    absence that hints cover were sent later, so its repair may come at any time."""
+    """The end of the time for a repair: after it, tombstones are gone, and a repair may bring deleted messages back.
+    There is no end for gaps that hints cover: the site got their deletes as hints."""
     if sum(gap.until_ms - gap.since_ms for gap in gaps) <= HINTED_MS:
         return math.inf
     return span_of(gaps).since_ms + GRACE_MS
@@ -68,12 +68,12 @@ def is_whole_repair(options: Mapping[str, str]) -> bool:
 
 
 def read_ranges(texts: Iterable[str]) -> tuple[TokenRange, ...]:
-    """Ranges from Cassandra's text, `(-42,17]`."""
+    """Parse Cassandra's text of ranges, `(-42,17]`."""
     return tuple([(int(left), int(right)) for left, right in (text.strip("(]").split(",") for text in texts)])
 
 
 def unrepaired(tables: Iterable[str], repairs: Iterable[GapRepair]) -> list[str]:
-    """The tables of which the repairs leave a part out."""
+    """The tables that the repairs do not cover completely."""
     ranges: dict[str, list[TokenRange]] = {table: [] for table in tables}
     for repair in repairs:
         for table in repair.tables & ranges.keys():
@@ -82,7 +82,7 @@ def unrepaired(tables: Iterable[str], repairs: Iterable[GapRepair]) -> list[str]
 
 
 def covers_ring(ranges: Iterable[TokenRange]) -> bool:
-    """Whether each token is in one of the ranges. No key has the lowest one."""
+    """Whether the ranges cover every token. No key has the lowest token."""
     covered = TOKEN_MIN
     for left, right in sorted(_unwrapped(ranges)):
         if left > covered:

@@ -1,12 +1,12 @@
-"""The membership of a process in its site: whether the site is active, seen again and again, and the fence that keeps a
-process from the store when it is not certain of that.
+"""The membership of a process in its site: it polls whether the site is active, and a fence keeps it from the store
+while it is not certain of that.
 
-A process shows by a row that it acts, then reads the decision; it is *certain* for `CERTAIN_MS` from before that row.
-The row lives longer, so a change of sites, which waits until no row is left, waits for every process that is certain.
-While the other site does not answer, each such row comes with a record that writes may be missing there (`gaps.py`).
-A write that waited for the other site in vain is recorded before its caller learns of it: others may find it here and
-accept it. A process that is killed records nothing; so while it writes to both sites it has a row that only an end in
-order removes.
+A process writes a row that shows that it acts, then reads the decision. It is *certain* until `CERTAIN_MS` after it
+began that write. The row lives longer, so a change of sites, which waits until no row is left, waits for all certain
+processes. While the other site does not answer, each such row comes with a record that writes may be missing there
+(`gaps.py`). A write that did not reach the other site is recorded before its caller gets the answer, since other
+readers may see the write here. A killed process records nothing: while it writes to both sites, it has a row that only
+an orderly end removes.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from cns_common.task_cancellation import cancel_and_wait, wait_at_most
 INTERVAL_S = 1.5
 CERTAIN_MS = 4_000
 WRITE_MS_MAX = round(STATEMENT_S * 1000)
-"""A write whose outcome is unknown began at most this long before its failure was known."""
+"""A write with an unknown outcome began at most this long before it failed."""
 ENDING_MS = WRITE_MS_MAX
-"""This long after the store refuses a command, the statements that the command had sent have ended."""
+"""This long after the store begins to refuse a command, the statements of the command have ended."""
 LEAVE_S_MAX = 10.0
 
 _UNSEEN = DecisionView(SiteDecision(), reachable=False)
@@ -52,8 +52,9 @@ class SiteMembership(SiteGuard):
     def __init__(
         self, store: SiteStore, clock: Clock, site: str, other: str, *, writes_each: bool, finishes: bool = True
     ) -> None:
-        """With `writes_each`, a write is acknowledged by both sites while both are there. If it `finishes`, the process
-        ends its work when another site is to be active; else the store refuses it from then on, and it leaves."""
+        """With `writes_each`, both sites acknowledge a write while both are reachable. With `finishes`, the process
+        ends its work when another site is to be active; else the store refuses its calls from then on, and it
+        leaves."""
         self._store = store
         self._clock = clock
         self.site = site
@@ -65,20 +66,20 @@ class SiteMembership(SiteGuard):
         self._certain_from: tuple[int, int] | None = None
         self._gap_since_ms: int | None = None
         self._misses: list[int] = []
-        """When writes began that may be missing at the other site and are not recorded, by the monotonic clock."""
+        """Start times, by the monotonic clock, of writes that the other site may lack and that are not recorded."""
         self._recording = asyncio.Lock()
         self._is_unrecorded = False
         self._ended_ms = 0
         self._has_left = False
         self._shown_epoch = 0
-        """By which this process has shown itself, and has not left."""
+        """The epoch of the rows of this process that are not removed; 0: none."""
         self.activation = 0
         self.acting = asyncio.Event()
         """Set while this process acts."""
         self.ended = asyncio.Event()
-        """Set when it has to stop acting, until `stand_by`."""
+        """Set when this process must stop acting; `stand_by` clears it."""
 
-    # -- what others ask ----------------------------------------------------------------------------------------------
+    # -- for callers --------------------------------------------------------------------------------------------------
 
     @property
     def writes_everywhere(self) -> bool:
@@ -95,26 +96,26 @@ class SiteMembership(SiteGuard):
         return all(now - then < CERTAIN_MS for now, then in zip(self._times(), self._certain_from, strict=True))
 
     def _times(self) -> tuple[int, int]:
-        """The monotonic clock stands still while the machine is suspended; then the other has stepped forward."""
+        """While the machine is suspended the monotonic clock stands still, but the real one advances."""
         return self._clock.monotonic_ms(), self._clock.real_ms()
 
     def check(self) -> None:
         if self.leaving and not self._finishes:
-            raise StoreUnavailable(f"site {self.site} is not the active one any more")
+            raise StoreUnavailable(f"site {self.site} is no longer active")
         if not self.is_valid:
             raise StoreUnavailable(f"this process cannot confirm that its site {self.site} is active")
         if self._is_unrecorded:
-            raise StoreUnavailable(f"this process cannot record what the site {self.other} may lack")
+            raise StoreUnavailable(f"this process cannot record the writes that site {self.other} may lack")
 
     async def missed(self) -> None:
-        """One record is for all writes that failed before it began."""
+        """Record the missed write. One record covers all writes that failed before it began."""
         self._misses.append(self._clock.monotonic_ms() - WRITE_MS_MAX)
         async with self._recording:
-            if self._is_unrecorded:  # the next renewal tries again; until then `check` refuses all
+            if self._is_unrecorded:  # until the next renewal records it, `check` raises
                 return
             try:
                 await self._record_misses()
-            except BaseException as error:  # of whatever kind: it is not recorded
+            except BaseException as error:  # of any kind: the write is not recorded
                 self._is_unrecorded = True
                 if not isinstance(error, CnsError):
                     raise
@@ -147,7 +148,7 @@ class SiteMembership(SiteGuard):
     # -- steps --------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Renew and look for as long as the process runs. A look may wait for a lost site, a renewal does not."""
+        """Renew and look until the task is cancelled. `look` may wait for a lost site, `renew` does not."""
         await asyncio.gather(self._repeat(self.renew), self._repeat(self.look))
 
     async def _repeat(self, step: Callable[[], Awaitable[None]]) -> None:
@@ -156,20 +157,20 @@ class SiteMembership(SiteGuard):
                 await step()
             except CnsError as error:
                 log.warning("site.renewal_failed", site=self.site, error=str(error))
-            except Exception as error:  # a bug: logged, and without certainty the process uses the store no more
+            except Exception as error:  # a bug; the process loses its certainty, and stops using the store
                 log.error("loop.crashed", loop="site", exc_info=error)
             await asyncio.sleep(INTERVAL_S)
 
     async def renew(self) -> None:
-        """Show that this process acts, and stay certain by what this site knows: a change in order is known here, too.
-        A process that is not certain any more has to ask the other site."""
+        """Show that this process acts, and stay certain by the decision as this site has it, since an orderly change is
+        stored at both sites. A process that is not certain must read both sites."""
         begun = self._times()
         if self.activation and self.is_valid:
             await self._show()
             self._follow(DecisionView(await self._store.decision(), self._view.reachable), begun)
 
     async def look(self) -> None:
-        """Look at the decision of both sites, and follow it."""
+        """Read the decision from both sites, and follow it."""
         if self._has_left:
             return
         begun = self._times()
@@ -190,13 +191,13 @@ class SiteMembership(SiteGuard):
         await self._show_writer(epoch)
 
     async def _show_writer(self, epoch: int) -> None:
-        """After what was missed is recorded: the row covers the writes of its last seconds only."""
+        """Record misses first: the row covers only the writes of the last seconds."""
         async with self._recording:
             if self._writes_each and self._shown_epoch == epoch:
                 await self._store.show_writer(self.other, epoch, self._process)
 
     async def _record_gap(self, view: DecisionView, epoch: int) -> None:
-        """Before a write that needs this site only; and what was not recorded before."""
+        """Record the missed writes and, if the other site is unreachable, that the next writes may be missing there."""
         async with self._recording:
             await self._record_misses()
         if view.reachable:
@@ -206,7 +207,7 @@ class SiteMembership(SiteGuard):
 
     def _follow(self, view: DecisionView, begun: tuple[int, int]) -> None:
         epoch = self.activation
-        if not epoch:  # it ended meanwhile
+        if not epoch:  # its activation ended meanwhile
             return
         if may_act(view, self.site, epoch if self.is_valid else 0) or may_finish(view, epoch):
             self._certain_from = max(begun, self._certain_from or begun)
@@ -218,13 +219,13 @@ class SiteMembership(SiteGuard):
             self._certain_from = None
 
     async def _leave_running(self) -> None:
-        """Leave the site while the command runs, maybe for long, once the store has nothing of it under way."""
+        """Leave the site, although the command may run for long, once no statement of it is in flight."""
         if self._clock.monotonic_ms() - self._ended_ms >= ENDING_MS:
             await self._leave()
             self._has_left = True
 
     async def _leave(self) -> None:
-        """Remove the rows of this process. If that fails, the other site may lack what it wrote."""
+        """Remove the rows of this process. If that fails, the other site counts as lacking its writes."""
         async with self._recording:
             await self._record_misses()
             if self._writes_each:
@@ -233,7 +234,7 @@ class SiteMembership(SiteGuard):
         await self._store.leave(self._process)
 
     async def _begin(self, epoch: int) -> None:
-        """The decision may change between its reading and the row that shows this process: look once more."""
+        """Read the decision again after the row is written: it may have changed since the first read."""
         begun, self._shown_epoch = self._times(), epoch
         await self._store.renew(ActingProcess(self._process, self.site, epoch))
         await self._look()
@@ -250,18 +251,18 @@ class SiteMembership(SiteGuard):
             await self._record_gap(view, self.activation)
         self._view = view
         if before is not _UNSEEN and before.reachable != self._view.reachable:
-            log.warning("site.other_changed", other=self.other, reachable=self._view.reachable)
+            log.warning("site.other_reachability_changed", other=self.other, reachable=self._view.reachable)
         decision = self._view.decision
         if self._view.reachable and decision.alone and decision.active == self.site:
             await self._store.end_alone(decision.epoch)
 
     async def stand_by(self) -> None:
-        """This process has ended all work of its activation."""
+        """Leave the site, after all work of this activation ended."""
         if self.activation:
             self.acting.clear()
             self.activation, self._certain_from, self._gap_since_ms = 0, None, None
         if self._shown_epoch:
-            with contextlib.suppress(CnsError):  # the row expires by itself, and a change of sites asks for a repair
+            with contextlib.suppress(CnsError):  # the row expires, and the next change of sites requires a repair
                 await wait_at_most(LEAVE_S_MAX, "site.leave", self._leave())
         self.ended.clear()
 
@@ -270,8 +271,8 @@ class SiteMembership(SiteGuard):
 async def open_membership(
     address: CassandraAddress, site: str, other: str, *, writes_each: bool, at_once: bool = False
 ) -> AsyncIterator[SiteMembership]:
-    """The membership, with a session of its own, which no fence keeps from the store. `at_once` is for a command: it
-    acts when this returns, or StartError says why not. A change of sites waits for what it has sent to the store, not
+    """The membership, with a session of its own that no fence blocks. A command sets `at_once`: its process acts when
+    this returns, or StartError says why it may not. A change of sites waits for the statements that a command sent, not
     for its end."""
     cassandra = await Cassandra.open(address)
     try:

@@ -1,4 +1,4 @@
-"""The site of a serving process: the process waits until its site is active, and works until it is not."""
+"""The site of a serving process: it waits until its site is active, and works until another site is to be."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:  # its driver is installed in the cluster form only
 
 @asynccontextmanager
 async def open_site(settings: Settings, *, at_once: bool = False) -> AsyncIterator[SiteMembership | None]:
-    """The membership of this process in its site; None where there is only one. `at_once`: of a command that uses
-    Cassandra, see `open_membership`."""
+    """The membership of this process in its site; None with one site only. `at_once`: see `open_membership`."""
     sites = settings.site_replicas()
     if not sites or not (at_once or settings.store == "cassandra"):
         yield None
@@ -42,7 +41,7 @@ async def wait_until_acting(site: SiteMembership | None, until: asyncio.Future[N
 
 
 def end_of_work(site: SiteMembership | None, until: asyncio.Future[None]) -> asyncio.Future[None]:
-    """Done when `until` is, or this process has to leave its site."""
+    """Completes when `until` does, or when this process must stop acting."""
     return until if site is None else asyncio.ensure_future(_wait_for_either(site.ended, until))
 
 

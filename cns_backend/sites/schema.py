@@ -1,9 +1,9 @@
-"""The tables of the active site and of what a site lacks, and their statements.
+"""The tables of the active site and of the writes that a site lacks, and their statements.
 
-`active_site` is one partition: its static columns are the decision, its rows are the processes that act by one, each
-for `TTL_S`. A row of `site_gaps` is a time in which a site misses writes, in ms of Cassandra's clock; `epoch` is the
-activation by which the other one accepted them. A row of `site_writers` is a process whose writes `site` gets as well,
-and when it last said so; it is removed when the process ends in order. Writes to both are dated by that clock, too.
+`active_site` is one partition: its static columns are the decision, its rows are the acting processes, each for
+`TTL_S`. A row of `site_gaps` is a period of which `site` lacks writes, in ms of Cassandra's clock; `epoch` is the
+activation of the other site. A row of `site_writers` is a process that writes to both sites, and when it last said so;
+the process removes it at an orderly end. That clock also sets the write timestamps of both tables.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ GAPS_MAX = 4_000
 WRITERS_PAGE = 1_000
 REPAIRS_MAX = 4_000
 READ_S = 2.0
-"""A site that does not answer for this long counts as not reachable."""
+"""A site that does not answer within this time counts as unreachable."""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS active_site (one int, process text, active text static, epoch int static,"
@@ -36,10 +36,10 @@ LEAVE = Statement("DELETE FROM active_site WHERE one = 1 AND process = ?")
 _DECIDE = "UPDATE active_site SET active = ?, epoch = ?, alone = ? WHERE one = 1 IF epoch = "
 DECIDE = Statement(f"{_DECIDE}?", idempotent=False, across_sites=True)
 DECIDE_FIRST = Statement(f"{_DECIDE}null", idempotent=False, across_sites=True)
-"""Decided by a majority of the replicas of all sites, and stored by a quorum of each."""
+"""Decided by a majority of the replicas of both sites, and stored by a quorum of each."""
 DECIDE_ALONE = Statement(f"{_DECIDE}?", idempotent=False)
 DECIDE_FIRST_ALONE = Statement(f"{_DECIDE}null", idempotent=False)
-"""Decided by the replicas of this site: the other one is lost."""
+"""Decided by the replicas of this site, as the other site is lost."""
 END_ALONE = Statement(
     "UPDATE active_site SET alone = false WHERE one = 1 IF epoch = ?", idempotent=False, across_sites=True
 )
@@ -49,11 +49,11 @@ EXTEND_GAP = Statement("INSERT INTO site_gaps (site, epoch, since, until) VALUES
 _GAPS = f"SELECT since, until FROM site_gaps WHERE site = ? LIMIT {GAPS_MAX}"
 GAPS_HERE = Statement(_GAPS)
 GAPS_EVERYWHERE = Statement(_GAPS, consistency=Consistency.EACH)
-"""The site that lacks something may lack these rows as well."""
+"""Read from each site: this one may lack rows of `site_gaps`, too."""
 FORGET_GAPS = Statement(
     "DELETE FROM site_gaps USING TIMESTAMP ? WHERE site = ? AND epoch < ?", consistency=Consistency.EACH
 )
-"""Whatever the clocks, this covers no gap of a later activation."""
+"""Limited by epoch: whatever the clocks say, gaps of later activations stay."""
 SHOW_WRITER = Statement("INSERT INTO site_writers (site, epoch, process, seen) VALUES (?, ?, ?, ?) USING TIMESTAMP ?")
 END_WRITER = Statement("DELETE FROM site_writers USING TIMESTAMP ? WHERE site = ? AND epoch = ? AND process = ?")
 WRITERS = Statement(

@@ -1,4 +1,4 @@
-"""Reads and changes the stored decision, and what sites lack."""
+"""Reads and changes the stored decision, and the records of writes that a site lacks."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.errors import CnsError
 
 GAP_MS = 12_000
-"""How long after a record of a gap writes without the other site may go on: a process is certain for 4 s, and a
-statement takes 7 s."""
+"""The time after a record of a gap in which the writer may still write without the other site: it is certain for 4 s,
+and a statement takes up to 7 s."""
 END_AHEAD_MS = 1_000
-"""A process dates the removal of its row after its last renewal, whichever of Cassandra's nodes told these times."""
+"""The removal of a row is dated this much ahead, so that it is later than the last renewal by the clock of any node."""
 
 
 class SiteStore:
     def __init__(self, cassandra: Cassandra) -> None:
-        """`cassandra` is a session without a guard."""
+        """`cassandra`: a session without a site guard."""
         self._cassandra = cassandra
 
     async def view(self) -> DecisionView:
-        """Raises StoreUnavailable if this site's own replicas do not answer."""
+        """Read the decision. Raises StoreUnavailable if the replicas of this site do not answer."""
         try:
             async with asyncio.timeout(schema.READ_S):
                 return DecisionView(_decision(await self._cassandra.run(schema.READ_EVERYWHERE)), reachable=True)
@@ -34,7 +34,7 @@ class SiteStore:
             return DecisionView(await self.decision(), reachable=False)
 
     async def decision(self) -> SiteDecision:
-        """The decision as this site has it."""
+        """The decision as this site stores it."""
         return _decision(await self._cassandra.run(schema.READ_HERE))
 
     async def renew(self, process: ActingProcess) -> None:
@@ -54,62 +54,59 @@ class SiteStore:
     async def end_alone(self, epoch: int) -> None:
         await self._cassandra.run_conditional(schema.END_ALONE, epoch)
 
-    # -- what sites lack ----------------------------------------------------------------------------------------------
+    # -- missing writes -----------------------------------------------------------------------------------------------
 
     async def now_ms(self) -> int:
-        """Cassandra's clock."""
+        """The time by Cassandra's clock."""
         return int((await self._cassandra.run(schema.NOW))[0][0])
 
     async def extend_gap(
         self, site: str, epoch: int, since_ms: int | None, begun_ago_ms: Callable[[], int] = lambda: 0
     ) -> int:
-        """Record that the next writes, for `GAP_MS` at most, may be missing at `site`, and those since `begun_ago_ms`
-        before now. `since_ms` is what the record before returned, None for the first one. Returns the start of the
-        gap."""
+        """Record that `site` may lack the writes of the next `GAP_MS` and, if `since_ms` is None, those since
+        `begun_ago_ms` ago. `since_ms` is the result of the previous call. Returns the start of the gap."""
         now_ms = await self.now_ms()
         if since_ms is None:
-            begun_ms = now_ms - begun_ago_ms()  # measured after the clock was read: not too late
+            begun_ms = now_ms - begun_ago_ms()  # measured after `now_ms`, so never too late
             growing = [gap.since_ms for gap in await self.gaps(site, everywhere=False) if gap.until_ms >= begun_ms]
             since_ms = min([*growing, begun_ms])
         await self._cassandra.run(schema.EXTEND_GAP, site, epoch, since_ms, now_ms + GAP_MS, now_ms * 1000)
         return since_ms
 
     async def gaps(self, site: str, *, everywhere: bool) -> list[SiteGap]:
-        """The gaps in what `site` has, newest first; read from both sites, or from this one."""
+        """The gaps of `site`, newest first; read from both sites, or from this one."""
         statement = schema.GAPS_EVERYWHERE if everywhere else schema.GAPS_HERE
         return [SiteGap(*row) for row in await self._cassandra.run(statement, site)]
 
     async def show_writer(self, site: str, epoch: int, process: str) -> None:
-        """Record that the next writes of a process, for `GAP_MS` at most, may be missing at `site` if it does not end
-        in order, and its writes of the last `GAP_MS`."""
+        """Record that `site` may lack the writes of a process from `GAP_MS` before now to `GAP_MS` after, unless it
+        ends orderly."""
         now_ms = await self.now_ms()
         await self._cassandra.run(schema.SHOW_WRITER, site, epoch, process, now_ms, now_ms * 1000)
 
     async def end_writer(self, site: str, epoch: int, process: str) -> None:
-        """The process writes no more, and what may be missing at `site` is recorded."""
+        """Remove the row of a process that has ended and whose missing writes are recorded."""
         end_us = (await self.now_ms() + END_AHEAD_MS) * 1000
         await self._cassandra.run(schema.END_WRITER, end_us, site, epoch, process)
 
     async def unended(self, site: str) -> list[SiteGap]:
-        """The gaps of processes that did not end in order, and are not shown as acting any more; read from both
-        sites."""
+        """The gaps of processes that neither ended orderly nor are shown as acting; read from both sites."""
         writers: list[Row] = []
         after: Sequence[object] = (-1, "")
         while page := await self._cassandra.run(schema.WRITERS, site, *after):
             writers += page
             after = page[-1][:2]
-        acting = {one.process for one in (await self.view()).decision.processes}  # read later: none begins in between
+        acting = {one.process for one in (await self.view()).decision.processes}  # read last: misses no writer
         return [SiteGap(seen - GAP_MS, seen + GAP_MS) for _, process, seen in writers if process not in acting]
 
     async def forget_gaps(self, site: str, epoch: int) -> None:
-        """Forget the gaps of `site` from before this activation, whose processes have ended."""
+        """Delete the gaps of `site` from before this activation, whose processes have ended."""
         now_us = await self.now_ms() * 1000
         for statement in (schema.FORGET_GAPS, schema.FORGET_WRITERS):
             await self._cassandra.run(statement, now_us, site, epoch)
 
     async def repairs(self, keyspace: str, after_ms: int, until_ms: float) -> list[GapRepair]:
-        """The repairs of a keyspace with all its replicas, by their completed ranges, that began and ended between
-        these times."""
+        """The repairs of a keyspace that compared all replicas, and began and ended between these times."""
         rows = await self._cassandra.run(schema.REPAIRS, keyspace, after_ms)
         return [
             GapRepair(frozenset(tables or ()), read_ranges(ranges))
@@ -139,5 +136,5 @@ def _decision(rows: list[Row]) -> SiteDecision:
 
 
 def _ms(at: datetime) -> int:
-    """The driver's times are in UTC, without a zone."""
+    """The driver returns UTC times without a zone."""
     return round(at.replace(tzinfo=UTC).timestamp() * 1000)

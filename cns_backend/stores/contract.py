@@ -1,4 +1,4 @@
-"""The stores that CNS's processes share beside topics and queues: leases, pool sizes, and what processes report."""
+"""The stores that all processes share besides topics and queues: leases, rates, pool sizes, process reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cns_common.token_bucket import TokenGrant
 
 
 class LeaseStore(Protocol):
-    """A lease is on one part of a task. It ends by itself."""
+    """Leases on parts of tasks. A lease expires by itself."""
 
     async def take(self, task: str, part: str, holder: str, life_ms: int, now_ms: int) -> bool:
         """Take or renew the lease until `now_ms + life_ms`. False while another holder has it."""
@@ -51,7 +51,7 @@ LATE_MAIL_S = 3
 
 
 class RateStore(Protocol):
-    """Limits that all workers keep together. What it knows is not durable."""
+    """Rate limits that all workers share. The counts are not durable."""
 
     async def take_tokens(self, bucket: str, per_second: int, wanted: int) -> TokenGrant:
         """Take up to `wanted` tokens of a bucket: see `cns_common.token_bucket`."""
@@ -96,7 +96,7 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolSizeStore(Protocol):
-    """Wanted sizes survive the workers and take precedence over their settings."""
+    """Sizes that an operator set. They outlive the workers and take precedence over their settings."""
 
     async def put(self, size: PoolSize) -> None:
         """Replace the former size. A size for every worker also removes the sizes of single workers."""
@@ -187,7 +187,7 @@ class ServiceControl(Protocol):
         ...
 
     async def clock_ms(self) -> int:
-        """The time of messages. No process may be behind it."""
+        """The current time for messages. No process may be behind it."""
         ...
 
     async def advance_clock(self, by_ms: int) -> int:

@@ -52,7 +52,7 @@ def list_accounts(data: Data = None, json: Json = False) -> None:
 
 @app.command("name")
 def name_owner(account: str, name: str, data: Data = None, json: Json = False) -> None:
-    """Name the owner of an account; "" takes the name away."""
+    """Set the name of an account's owner; "" removes it."""
     with recorded(data, "ChangeOwner", account, f"name {name}"):
         run_on_accounts(data, lambda store, _: store.set_owner_name(account, name))
     print_value({"account": account, "name": name}, "", json=json)
@@ -61,13 +61,12 @@ def name_owner(account: str, name: str, data: Data = None, json: Json = False) -
 @app.command("password")
 def password(
     account: str,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the password away: keys alone sign in.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the password: only keys sign in.")] = False,
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Set the password with which the account's owner signs in to the pages. It ends the sessions of the former one.
-
-    It asks for the password twice on a terminal, else it reads a line of standard input.
+    """Set the password with which the account's owner signs in to the pages. Sessions of the former
+    password end. On a terminal the command asks for the password twice, else it reads a line of standard input.
     """
     with recorded(data, "ChangeOwner", account, f"password {'removed' if remove else 'set'}"):
         if not remove and sys.stdin.isatty():
@@ -86,11 +85,11 @@ def delete(
 ) -> None:
     """Delete an account with its keys, users, queues, topics, subscriptions and platform applications.
 
-    Its keys are refused at once. After an interruption, run it again: it goes on.
+    Its keys are refused at once. If the command is interrupted, run it again.
     """
     if not yes:
         _existing(data, account)
-        typer.confirm(f"Delete account {account} and all that it has?", abort=True)
+        typer.confirm(f"Delete account {account} and everything in it?", abort=True)
     with recorded(data, "DeleteAccount", account):
         deleted = run_command(lambda: _delete(load_settings(data), account))
     counts = ", ".join([f"{n} {kind}" for kind, n in deleted.items()])
@@ -98,7 +97,6 @@ def delete(
 
 
 async def _delete(settings: Settings, account: str) -> dict[str, int]:
-    """Return how many items of each kind were deleted."""
     from cns_backend.account_removal import AccountRemoval  # slow to import
     from cns_backend.services import audit_log, queue_service
 
@@ -126,7 +124,7 @@ def rotate(account: str, data: Data = None, json: Json = False) -> None:
 
 
 def _existing(data: Path | None, account: str) -> Account:
-    """The account; one that does not exist ends the command, before a person is asked."""
+    """The account. Ends the command if it does not exist, before a person is asked."""
     for known in run_on_accounts(data, lambda store, _: store.accounts()):
         if known.account == account:
             return known
@@ -134,7 +132,7 @@ def _existing(data: Path | None, account: str) -> Account:
 
 
 def _read_password() -> str:
-    """Return a text that may be a password; another one ends the command."""
+    """Read a valid password. Ends the command for an invalid one."""
     if sys.stdin.isatty():
         given: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:

@@ -1,4 +1,4 @@
-"""Work on accounts and users for the commands about them, and the output of a new key."""
+"""Access to accounts and users for commands, and the output of new keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 def only_account(data: Path | None) -> str:
-    """Return the account of a store that has one; otherwise end the command."""
+    """Return the only account of a store. Ends the command if there are several."""
     found = run_on_accounts(data, lambda store, _: store.accounts())
     if len(found) != 1:
         sys.exit(f"cns: there are {len(found)} accounts: name one with --account")
@@ -33,7 +33,7 @@ def only_account(data: Path | None) -> str:
 def run_on_accounts(
     data: Path | None, work: Callable[[AccountStore, int], Awaitable[Result]], *, may_create: bool = False
 ) -> Result:
-    """Return the result of `work` on the accounts and the present time; a refusal ends the command with one line."""
+    """Return the result of `work` on the accounts and the current time. A refusal ends the command with one line."""
 
     async def run() -> Result:
         clock = Clock()
@@ -78,8 +78,7 @@ def make_key(
 
 
 def print_key(key: AccessKey, data: Path | None, *, json: bool) -> None:
-    """Print, once, the key and where the service last started on this data directory: as shell lines that point AWS
-    clients at it, or as JSON."""
+    """Print the key, the URL and the region of the service, once: as shell lines for AWS clients, or as JSON."""
     settings = load_settings(data)
     address = address_of(settings)
     if json:

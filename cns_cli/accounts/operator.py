@@ -33,7 +33,7 @@ def token(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Print a token that administrates accounts over the REST API. It is signed with the master key."""
+    """Print a token that allows the administration of accounts over the REST API. The master key signs it."""
     life_ms = duration_ms(life)
     if life_ms is None:
         raise typer.BadParameter(f"{life!r} is not a duration such as 30m, 12h or 7d", param_hint="--life")

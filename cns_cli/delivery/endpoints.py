@@ -1,4 +1,4 @@
-"""`cns endpoints`: which endpoints were failing or slow of late, as the pipeline's health job wrote it."""
+"""`cns endpoints`: endpoints that were recently failing or slow, from the document of the health job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def endpoints(
     out: Annotated[Path | None, typer.Option(help="Directory of the pipeline. Default: DATA/pipeline.")] = None,
     json: Json = False,
 ) -> None:
-    """Show endpoints that failed or were slow in the last hour observed; `cns pipeline health` observes.
+    """Show endpoints that were failing or slow in the last hour that `cns pipeline health` observed.
 
     Example: cns endpoints --json
     """

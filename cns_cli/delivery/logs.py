@@ -15,10 +15,11 @@ from cns_backend.delivery_logs.reader import LogReader
 from cns_backend.delivery_logs.record import FAILURE_GROUP, group_of_arn
 from cns_cli.durations import time_ms
 from cns_cli.options import Data
+from cns_cli.output import refuse
 from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_common.errors import EXIT_USAGE, StartError
+from cns_common.errors import StartError
 
 POLL_INTERVAL_S = 0.5
 
@@ -34,16 +35,14 @@ def logs(
     try:
         group, since_ms = _group(name), time_ms(since, Clock().real_ms())
     except ValueError as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(EXIT_USAGE)
+        refuse(error)
     try:
         settings = load_settings(data)
         directory = settings.delivery_logs_path
         if not settings.data.is_dir():
             raise StartError(f"there is no data directory {settings.data.absolute()}", EXIT_DATA_UNUSABLE)
     except StartError as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        refuse(error, error.exit_code)
     groups = [group + FAILURE_GROUP] if failures else [group, group + FAILURE_GROUP]
     try:
         _print(directory, groups, since_ms, follow=follow)
@@ -68,7 +67,7 @@ def _print(directory: Path, groups: Sequence[str], since_ms: int, *, follow: boo
 
 
 def _printable(line: str) -> str:
-    """Escape control characters: a record has an endpoint's answer, which could steer a terminal."""
+    """Escape control characters, which could control a terminal: a record contains the answer of an endpoint."""
     if line.isprintable():
         return line
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)

@@ -25,7 +25,7 @@ app = typer.Typer(help="Deliveries without a configured relay or gateway.", no_a
 def outbox_list(
     account: Annotated[str, typer.Option(help="Deliveries of this account only.")] = "",
     protocol: Annotated[str, typer.Option(help="Deliveries of this protocol only: sms, email, lambda …")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The number of deliveries.")] = 20,
     data: Data = None,
     json: Json = False,
 ) -> None:
@@ -93,7 +93,7 @@ def _described(item: OutboxItem) -> dict[str, object]:
 
 
 def _beginning(item: OutboxItem) -> str:
-    """The first line, shortened; control characters, which could steer a terminal, become spaces."""
+    """The first line, shortened, with spaces for control characters, which could control a terminal."""
     text = (item.subject or item.message or item.body).partition("\n")[0]
     line = "".join(character if character.isprintable() else " " for character in text)
     return line if len(line) <= LINE_CHARS_MAX else f"{line[: LINE_CHARS_MAX - 1]}…"

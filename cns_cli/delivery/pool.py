@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -27,20 +27,19 @@ from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore
 from cns_cli.activity import caller_name, recorded
 from cns_cli.delivery.pool_table import described, table
 from cns_cli.options import Data, Json
-from cns_cli.output import print_json
+from cns_cli.output import print_json, refuse
 from cns_cli.store_access import StoreSpec, open_stores, run_command
 from cns_common.clock import Clock
 from cns_common.configuration.settings import POOL_THREADS_MAX, load_settings
-from cns_common.errors import EXIT_USAGE
 
 POLL_INTERVAL_S = 0.2
 POLLS_MAX = 50
-"""Polls until running workers have followed; they read sizes and report once a second."""
+"""The limit of polls for running workers, which read sizes and report once a second."""
 Result = TypeVar("Result")
 
 
 class NoReports(ServiceReports):
-    """For a service that does not run."""
+    """The reports of a service that does not run."""
 
     async def state(self) -> ServiceState:
         return ServiceState("", (), ())
@@ -90,7 +89,7 @@ def pool_resize(
 ) -> None:
     """Set the number of threads of a pool, in running and future workers."""
     if not 1 <= threads <= POOL_THREADS_MAX:
-        _refuse(f"a pool has 1 to {POOL_THREADS_MAX} threads in each worker, not {threads}")
+        refuse(f"a pool has 1 to {POOL_THREADS_MAX} threads in each worker, not {threads}")
     size = PoolSize(pool=pool, worker=worker, threads=threads, set_by=caller_name(), set_at_ms=Clock().now_ms())
     detail = f"{worker or 'every worker'}, {threads} threads"
     with recorded(data, "ResizePool", pool, detail):
@@ -122,14 +121,14 @@ class WorkerPools:
 def _change(
     pool: str, worker: str, data: Path | None, change: Callable[[PoolSizeStore], Awaitable[None]]
 ) -> list[ProcessReport]:
-    """Change the wanted size, and wait for the effect. Returns the reports of the workers that are meant."""
+    """Change the wanted size, and wait for the effect. Returns the reports of the affected workers."""
     if pool not in POOLS:
-        _refuse(f"there is no pool {pool}: {' or '.join(POOLS)}")
+        refuse(f"there is no pool {pool}: {' or '.join(POOLS)}")
 
     async def run(pools: WorkerPools) -> list[ProcessReport]:
         processes = [report.process for report in await pools.workers()]
         if worker and worker not in processes:
-            _refuse(f"no worker {worker} reports; those that do: {', '.join(processes) or 'none'}")
+            refuse(f"no worker {worker} reports; workers: {', '.join(processes) or 'none'}")
         await change(pools.sizes)
         await _await_effect(pools, pool)
         return [report for report in await pools.workers() if worker in ("", report.process)]
@@ -153,7 +152,7 @@ async def _await_effect(pools: WorkerPools, pool: str) -> None:
         if all(_follows(report, pool, sizes) for report in await pools.workers()):
             return
         await asyncio.sleep(POLL_INTERVAL_S)
-    print("cns: some workers have not followed yet; they will when they can", file=sys.stderr)
+    print("cns: some workers have not changed their pool yet; they will as soon as they can", file=sys.stderr)
 
 
 def _follows(report: ProcessReport, pool: str, sizes: list[PoolSize]) -> bool:
@@ -165,11 +164,6 @@ def _follows(report: ProcessReport, pool: str, sizes: list[PoolSize]) -> bool:
 
 def _pool(report: ProcessReport, pool: str) -> PoolState:
     return next(state for state in report.pools if state.pool == pool)
-
-
-def _refuse(reason: str) -> NoReturn:
-    print(f"cns: {reason}", file=sys.stderr)
-    sys.exit(EXIT_USAGE)
 
 
 def _run(data: Path | None, work: Callable[[WorkerPools], Awaitable[Result]]) -> Result:

@@ -30,8 +30,7 @@ OTHERS = frozenset(
 
 
 def table(workers: Sequence[ProcessReport]) -> list[str]:
-    """Return a line per pool, and below them those workers that deliver nothing and the other gauges that workers
-    report."""
+    """Return a line per pool, then the workers that deliver nothing, then the other gauges of workers."""
     idle = [f"{report.process} {reason}" for report in workers if (reason := why_idle(report.samples))]
     rows = [_row(report.process, state) for report in workers for state in report.pools]
     others = [(report.process, *gauge) for report in workers for gauge in _gauges(report.samples).items()]

@@ -1,6 +1,6 @@
 """`cns quarantine …`: lists, shows and releases the jobs in quarantine.
 
-A command receives them like any job, which hides them from a second command at the same time, and releases the leases.
+A command receives them like any job, so a second command does not see them, and then ends their leases.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from cns_common.configuration.settings import load_settings
 from cns_common.ids import hex_id
 
 LEASE_MS = 60_000
-"""How long a command that dies leaves the jobs hidden."""
+"""The time for which the jobs stay hidden if the command dies."""
 JOBS_PER_RECEIVE = 10
 JOBS_MAX = 1_000
-"""Jobs that one command reads at most; it holds them in memory."""
+"""The limit of jobs that one command reads and holds in memory."""
 Result = TypeVar("Result")
 
 app = typer.Typer(help="Jobs that failed too often, or cannot be read.", no_args_is_help=True, add_completion=False)
@@ -84,7 +84,7 @@ def quarantine_release(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Return jobs to their queues, with no attempts counted."""
+    """Return jobs to their queues and reset their attempts."""
 
     async def work(port: QueuePort) -> int:
         found = await _receive_all(port)
@@ -113,7 +113,7 @@ class LeasedItem(msgspec.Struct, frozen=True):
 
 
 def _new_job(item: QuarantinedJob) -> NewJob:
-    """Make the job again. In a FIFO queue it comes behind the jobs that its group has by now."""
+    """Enqueue the job again. In a FIFO queue it is now last of its group."""
     return NewJob(item.queue, item.id, item.body, item.group, dedup=hex_id())
 
 
@@ -161,7 +161,7 @@ def _described(job: LeasedItem) -> dict[str, object]:
 
 
 def _content(body: bytes) -> object:
-    """The job; hexadecimal digits if this version cannot decode it."""
+    """The job, or hexadecimal digits if this version cannot decode it."""
     try:
         return jobs.decode(body)
     except msgspec.MsgspecError:

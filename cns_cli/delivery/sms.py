@@ -29,7 +29,7 @@ def sms_opt_out(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Record the answer STOP of a phone number: it gets no more SMS."""
+    """Record that a phone number answered STOP: it gets no more SMS."""
     owner = account or _default_account(data)
 
     async def opt_out(store: SmsStore) -> None:

@@ -1,1 +1,1 @@
-"""`cns doctor`: finds what keeps a service from working, and names the command that mends it."""
+"""`cns doctor`: finds common faults of a service, and names the command that fixes each."""

@@ -63,7 +63,7 @@ async def _tables_and_clock(settings: Settings) -> list[CheckResult]:
 
 
 async def _clock(cassandra: Cassandra) -> CheckResult:
-    """The difference between this machine's clock and that of a node, less what the answer took."""
+    """The difference between the clocks of this machine and a node, minus the duration of the request."""
     try:
         before_s = time.monotonic()
         rows = await cassandra.run(_NOW)
@@ -84,7 +84,7 @@ async def _clock(cassandra: Cassandra) -> CheckResult:
 
 
 async def check_redis(settings: Settings) -> list[CheckResult]:
-    """Each server of CNS_REDIS; of Sentinels, the primary that they name."""
+    """Check each server of CNS_REDIS, and for Sentinels the primary that they name."""
     urls = read_server_urls(settings.redis)
     if not urls:
         return [warning("redis", "none is configured: receives are slower without", "set CNS_REDIS")]

@@ -10,12 +10,12 @@ from cns_cli.doctor.endpoint import check_endpoint
 from cns_cli.doctor.findings import CheckResult, line, problem, summary
 from cns_cli.doctor.machine import check_disk, check_files, check_java, check_port
 from cns_cli.options import Data, Json
-from cns_cli.output import print_json
+from cns_cli.output import print_json, refuse
 from cns_cli.progress import Steps, open_steps
 from cns_cli.remote.connection import Profile, Region, StoredProfile, Url, UsageError, read_settings
 from cns_cli.store_access import open_service_backend
 from cns_common.configuration.settings import Settings, load_settings
-from cns_common.errors import EXIT_USAGE, CnsError, StartError
+from cns_common.errors import CnsError, StartError
 from cns_common.logs import set_up_logs
 from cns_common.sqlite.database import STORE_FILE
 
@@ -29,7 +29,7 @@ def doctor(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Check what often goes wrong at first, and print the command that fixes it: endpoint, keys, clock, SMS sandbox,
+    """Check for common faults, and print the command that fixes each: endpoint, keys, clock, SMS sandbox,
     policies, subscriptions, dead-letter queues, visibility, endpoints that are down, messages dropped within the last
     hour, files, port, disk, data, backup, Java, Cassandra, Redis. Exit code 1 if there is a problem.
 
@@ -41,11 +41,9 @@ def doctor(
         client = read_settings(profile, url, region, os.environ)  # noqa: TID251  # variables of AWS SDKs, no settings
         found = asyncio.run(_check(settings, client, named=bool(url)))
     except StartError as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        refuse(error, error.exit_code)
     except UsageError as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(EXIT_USAGE)
+        refuse(error)
     if json:
         print_json([{"findings": found}])
     else:

@@ -1,4 +1,4 @@
-"""Checks of the data directory of the embedded form. They only read."""
+"""Checks of the data directory of the embedded form. They write nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _user(number: int) -> str:
 
 
 def _content(store: Path) -> list[CheckResult]:
-    """Its version, and its unused room."""
+    """The version of the store, and its unused space."""
     try:
         connection = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -59,8 +59,8 @@ def _content(store: Path) -> list[CheckResult]:
             pages, unused = connection.pragma("page_count"), connection.pragma("freelist_count")
         finally:
             connection.close()
-    except apsw.BusyError:  # the service has it alone: its disk is full
-        return [ok("store", "its version is not known while the service has no room for a second reader")]
+    except apsw.BusyError:  # the service locks it while its disk is full
+        return [ok("store", "its version is unknown while the disk of the service is full")]
     except apsw.Error as error:
         return [problem("store", f"{store} cannot be read: {error}", "`cns check` says more; `cns restore` a backup")]
     return [_version(version), _unused(unused * PAGE_BYTES, pages * PAGE_BYTES)]

@@ -24,7 +24,7 @@ async def check_deliveries(settings: Settings, backend: Backend) -> list[CheckRe
 
 
 async def _breakers(backend: Backend) -> list[CheckResult]:
-    """As the workers of all machines report them; there are none without a running service."""
+    """From the reports of workers on all machines; a service that does not run has none."""
     reports = (await backend.control.state()).reports
     causes = {one.endpoint: one.cause for report in reports for one in report.breakers}
     found = []
@@ -35,7 +35,7 @@ async def _breakers(backend: Backend) -> list[CheckResult]:
 
 
 def _drops(settings: Settings, since_ms: int) -> list[CheckResult]:
-    """As events of this machine record them."""
+    """Drops in the events of this machine."""
     if settings.events == "off":
         return [ok("drops", "events are off (CNS_EVENTS=off): what was dropped is not recorded")]
 

@@ -1,4 +1,4 @@
-"""Checks of the endpoint as a client sees it: who answers, and whether the client's keys and clock are accepted."""
+"""Checks of the endpoint as a client sees it: what answers, and whether it accepts the keys and the clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cns_common.configuration.settings import Settings
 TIMEOUT_S = 5.0
 SKEW_WARNED_S = 60
 SKEW_REFUSED_S = 15 * 60
-"""A signature whose time differs by more is refused."""
+"""The service refuses signatures whose time differs by more."""
 _BUILD = re.compile(r'^cns_build_info\{[^}\n]*version="([^"\n]*)"', re.MULTILINE)
 _LEVELS: dict[str, Level] = {"green": "ok", "yellow": "warning", "red": "problem"}
 
@@ -41,8 +41,7 @@ class EndpointAnswer:
 
 
 def check_endpoint(settings: Settings, client: StoredProfile, *, named: bool) -> EndpointAnswer:
-    """`client` is what the caller's options, environment and profile say; its URL may be empty. `named` if an option
-    gives it."""
+    """`client`: the URL, which may be empty, and keys of the caller. `named`: an option gives the URL."""
     url = (client.url or address_of(settings).url).rstrip("/")
     answer = EndpointAnswer()
     try:
@@ -97,7 +96,7 @@ def _health(response: httpx.Response) -> CheckResult:
     reasons = "; ".join(report.get("reasons", ()))
     text = f"{report.get('status')}{': ' if reasons else ''}{reasons}"
     return CheckResult(
-        "health", level, text, "" if level == "ok" else "docs/operations.md, Health, has a mend per reason"
+        "health", level, text, "" if level == "ok" else "docs/operations.md, Health, says what to do for each reason"
     )
 
 
@@ -105,7 +104,7 @@ def _clock(response: httpx.Response) -> CheckResult:
     try:
         sent = parsedate_to_datetime(response.headers["date"]).timestamp()
     except (KeyError, ValueError):
-        return ok("clock", "the service tells no time")
+        return ok("clock", "the answer has no Date header")
     skew_s = time.time() - sent  # noqa: TID251  # the machine's own clock, which signs, is what is checked
     if abs(skew_s) < SKEW_WARNED_S:
         return ok("clock", "this machine's and the service's agree")

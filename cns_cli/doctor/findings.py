@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 FINDINGS_MAX = 20
-"""Lines of one check; a last line counts the others."""
+"""The limit of lines for a check; a last line counts the others."""
 Level = Literal["ok", "warning", "problem"]
 
 
@@ -48,7 +48,7 @@ def summary(findings: Sequence[CheckResult]) -> str:
 
 
 def shown(found: list[CheckResult], nothing: CheckResult) -> list[CheckResult]:
-    """The first findings of a check, or that it found `nothing`."""
+    """The first findings of a check, or `nothing` if there are none."""
     if not found:
         return [nothing]
     more = len(found) - FINDINGS_MAX

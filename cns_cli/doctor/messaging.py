@@ -1,4 +1,4 @@
-"""Checks of queues, topics and subscriptions: what keeps messages from arriving, or makes them come twice."""
+"""Checks of queues, topics and subscriptions: faults that prevent deliveries or repeat them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from cqs.topic_sender import TopicSender
 
 QUEUES_LOOKED_INTO_MAX = 1_000
 MESSAGES_LOOKED_AT = 10
-"""Messages that are looked at in each queue that has visible ones."""
+"""The number of visible messages that are checked in each queue."""
 
 
 class MessagingCheck:
-    """Reads all topics and queues once, and keeps what is to be said."""
+    """Reads all topics and queues once, and collects findings."""
 
     def __init__(self, settings: Settings, backend: Backend, service: QueueService) -> None:
         self._backend = backend
@@ -134,7 +134,7 @@ class MessagingCheck:
             await self._look_for_returned(view)
 
     async def _look_for_returned(self, view: QueueView) -> None:
-        """Messages that are visible, and were received: their visibility timeout ended, or was ended."""
+        """Find visible messages that were received before: their visibility timeout ended."""
         now_ms = self._service.clock.now_ms()
         page = await view.engine.peek(view.ref, "", MESSAGES_LOOKED_AT, now_ms)
         back = [one for one in page.messages if one.deliveries and one.visible_at_ms <= now_ms]

@@ -1,11 +1,11 @@
-"""`cns explain …`: what became of one message, from the service, or from its data directory."""
+"""`cns explain …`: the history of one message, from the service or from its data directory."""
 
 from __future__ import annotations
 
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, NamedTuple, NoReturn
+from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
@@ -17,12 +17,11 @@ from cns_backend.explain.model import Explanation
 from cns_cli.durations import duration_ms
 from cns_cli.explain.render import render
 from cns_cli.options import Data, Json
-from cns_cli.output import print_json
+from cns_cli.output import print_json, refuse
 from cns_cli.remote.connection import Profile, Region, Service, Url
 from cns_cli.store_access import open_service_backend, require_store, run_command
 from cns_common.arn import parse_arn
 from cns_common.configuration.settings import load_settings
-from cns_common.errors import EXIT_USAGE
 from cns_pipeline.paths import PipelinePaths
 
 EXIT_UNKNOWN = 1
@@ -31,7 +30,7 @@ _MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def explain(
     message_id: str,
-    topic: Annotated[str, typer.Option(metavar="ARN", help="Needed if no trace of the message names it.")] = "",
+    topic: Annotated[str, typer.Option(metavar="ARN", help="Needed if no trace names the topic.")] = "",
     subscription: Annotated[str, typer.Option(metavar="ARN", help="This subscription only.")] = "",
     since: Annotated[str, typer.Option(metavar="AGO", help="Search events of the last 45m, 2h, 3d only.")] = "",
     events: Annotated[
@@ -43,8 +42,8 @@ def explain(
     url: Url = "",
     region: Region = "",
 ) -> None:
-    """Explain what became of a message: filters, each attempt and its answer, the next one, the outcome. With --url or
-    --profile it asks the service, else the stores of this machine.
+    """Explain the history of a message: filters, each attempt with its answer, the next one, the outcome. With --url or
+    --profile it asks the service, otherwise it reads the stores of this machine.
 
     Example: cns explain 8f14e45f-ceea-467f-9575-7f7cb7d3c2aa
     """
@@ -53,7 +52,7 @@ def explain(
     if not (url or profile):
         explanation = _found_here(options, question)
     elif topic or since or events:
-        _refuse("--topic, --since and --events are for the stores of this machine, not for --url and --profile")
+        refuse("--topic, --since and --events are for the stores of this machine, not for --url and --profile")
     else:
         service = Service(profile, url, region)
         found = service.run(lambda client: client.explain_message(message_id, subscription=subscription))
@@ -96,13 +95,13 @@ def _found_here(options: ExplainOptions, question: Question) -> Explanation:
 
 def _question(options: ExplainOptions) -> Question:
     if _MESSAGE_ID.fullmatch(options.message_id) is None:
-        _refuse(f"{options.message_id} is not a message id")
+        refuse(f"{options.message_id} is not a message id")
     for option, arn in (("topic", options.topic), ("subscription", options.subscription)):
         if arn and (parse_arn(arn) is None or not arn.isprintable()):
-            _refuse(f"--{option}={arn}: must be an ARN")
+            refuse(f"--{option}={arn}: must be an ARN")
     for directory in options.events:
         if not directory.is_dir():
-            _refuse(f"--events={directory}: there is no such directory")
+            refuse(f"--events={directory}: there is no such directory")
     return Question(options.message_id, options.topic, options.subscription, _ago_ms(options.since))
 
 
@@ -112,10 +111,5 @@ def _ago_ms(since: str) -> int:
         return 0
     ago_ms = duration_ms(since)
     if ago_ms is None:
-        _refuse(f"--since={since}: must be a number of seconds, minutes, hours or days: 90s, 45m, 2h, 3d")
+        refuse(f"--since={since}: must be a number of seconds, minutes, hours or days: 90s, 45m, 2h, 3d")
     return ago_ms
-
-
-def _refuse(reason: str) -> NoReturn:
-    print(f"cns: {reason}", file=sys.stderr)
-    sys.exit(EXIT_USAGE)

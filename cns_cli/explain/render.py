@@ -20,9 +20,9 @@ from cns_backend.explain.labels import (
 from cns_backend.explain.model import UNDELIVERED, DeliveryHistory, DeliveryStatus, Explanation
 
 HISTORIES_SHOWN_MAX = 20
-"""With more subscriptions, only those without the message are shown, and at most this many."""
+"""With more subscriptions, only those that did not get the message are shown, up to this number."""
 ATTEMPTS_SHOWN = 3
-"""The number of a subscription's first attempts that are shown, and of its last."""
+"""The number of attempts that are shown from the start, and from the end, of a history."""
 MB = 1_000_000
 
 
@@ -59,7 +59,7 @@ def _topic_lines(explanation: Explanation) -> Iterator[str]:
     if accepted is not None:
         yield _at(accepted.at_ms, explanation) + f"accepted, {accepted.size_bytes} bytes, {acceptance_text(accepted)}"
     if explanation.filtered is not None:
-        yield f"{'':10} kept by filters from {count_text(explanation.filtered, 'subscription')}"
+        yield f"{'':10} rejected by the filters of {count_text(explanation.filtered, 'subscription')}"
     for location in explanation.fan_outs:
         yield f"{'':10} {fan_out_text(location)}"
     for drop in explanation.drops:
@@ -73,7 +73,7 @@ def _totals(explanation: Explanation) -> Iterator[str]:
         totals = ", ".join(f"{n} {status}" for status, n in explanation.totals.items())
         yield f"{count_text(len(explanation.histories), 'subscription')}: {totals}"
     elif explanation.topic:
-        yield "no subscription is known that should get it"
+        yield "no known subscription was to get it"
 
 
 def _shown(explanation: Explanation) -> Sequence[DeliveryHistory]:

@@ -11,13 +11,13 @@ from cns.delivery.envelope import timestamp_text
 from cns_backend.explain.labels import one_line
 from cns_cli.durations import time_ms
 from cns_cli.options import Data, Json
-from cns_cli.output import print_json
+from cns_cli.output import print_json, refuse
 from cns_common.activity.record import AdministrativeAct
 from cns_common.activity.search import ActFilter, newest_acts
 from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_common.errors import EXIT_USAGE, StartError
+from cns_common.errors import StartError
 
 SHOWN = 100
 UNCHANGED = ", nothing changed"
@@ -28,10 +28,10 @@ def activity(
     until: Annotated[str, typer.Option(help="Until then, in the same form.")] = "",
     account: Annotated[str, typer.Option(help="Acts of this account.")] = "",
     principal: Annotated[str, typer.Option(metavar="TEXT", help="A part of the ARN, or of user@host.")] = "",
-    action: Annotated[str, typer.Option(metavar="TEXT", help="A part of it: DeleteQueue, cns:, SignIn.")] = "",
-    target: Annotated[str, typer.Option(metavar="TEXT", help="A part of what it was done to.")] = "",
+    action: Annotated[str, typer.Option(metavar="TEXT", help="A part of the name: DeleteQueue, cns:, SignIn.")] = "",
+    target: Annotated[str, typer.Option(metavar="TEXT", help="A part of the target's name or ARN.")] = "",
     failed: Annotated[bool, typer.Option("--failed", help="Refused or failed acts only.")] = False,
-    n: Annotated[int, typer.Option("-n", min=1, help="How many, the newest.")] = SHOWN,
+    n: Annotated[int, typer.Option("-n", min=1, help="The number of acts, the newest.")] = SHOWN,
     json: Json = False,
     data: Data = None,
 ) -> None:
@@ -46,8 +46,7 @@ def activity(
         if not settings.data.is_dir():
             raise StartError(f"there is no data directory {settings.data.absolute()}", EXIT_DATA_UNUSABLE)
     except ValueError as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(EXIT_USAGE)
+        refuse(error)
     wanted = ActFilter(since_ms, until_ms, account, principal, action, target, failed)
     found = newest_acts(settings.acts_path, wanted, n)
     if json:

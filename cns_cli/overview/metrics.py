@@ -1,4 +1,4 @@
-"""Reads a running service's metrics page and health."""
+"""Reads the metrics page and the health of a running service."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 class ServiceUnreachable(Exception):
-    """The service gives no health or metrics; one line says why."""
+    """The health or metrics of the service cannot be read; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsPage:
-    """One metrics page. Samples of several processes are summed, or the greatest is taken."""
+    """One metrics page. Samples of several processes are summed, or the greatest counts."""
 
     samples: Mapping[str, Mapping[_Labels, float]]
 
@@ -49,12 +49,12 @@ class MetricsPage:
         return {name: max(values) if greatest else sum(values) for name, values in found.items()}
 
     def label(self, metric: Metric, label: str) -> str:
-        """One value of a label; '' without any."""
+        """A value of a label; '' without a sample."""
         return next((dict(at).get(label, "") for at in self.samples.get(metric.name, {})), "")
 
 
 class ServiceReader:
-    """Reads over HTTP. Without a URL it is that of the settings, or of the last start from the data directory."""
+    """Reads over HTTP. The default URL is that of the settings, else of the last start from the data directory."""
 
     def __init__(self, settings: Settings, url: str) -> None:
         self.url = (url or address_of(settings).url).rstrip("/")
@@ -63,7 +63,7 @@ class ServiceReader:
         self._verify: Any = True if trusted is None else str(trusted)
 
     def health(self) -> dict[str, Any]:
-        """Only the colour and the readiness are known without the service's token."""
+        """Without the token of the service, only status and readiness are known."""
         try:
             report = self._get("/health").json()
         except ValueError:

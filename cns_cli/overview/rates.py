@@ -19,7 +19,7 @@ ATTEMPTED = "delivery.attempted"
 FAILED = "failed"
 """The outcome of an attempt, and the key that it is counted under."""
 READ_BYTES_MAX = 16 * 1024 * 1024
-"""Read of one segment per look; the rest is read by the next."""
+"""The limit of bytes read from one segment at a time; the next read continues."""
 
 
 class QueueRate(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,7 +70,7 @@ def queue_rates(before: MetricsPage, now: MetricsPage, seconds: float) -> list[Q
 
 
 def _change(before: MetricsPage, now: MetricsPage, action: str) -> dict[str, float]:
-    """The growth by queue. A counter that fell began anew with its process."""
+    """The increase by queue. A counter that decreased restarted with its process."""
     former = before.by(QUEUE_MESSAGES, "queue", action=action)
     present = now.by(QUEUE_MESSAGES, "queue", action=action)
     return {name: value - was if value >= (was := former.get(name, 0)) else value for name, value in present.items()}
@@ -85,7 +85,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class EventTail:
-    """Reads the events that all processes on this machine have written since the last look."""
+    """Reads the events that processes on this machine wrote since the last read."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -105,7 +105,7 @@ class EventTail:
         return counts
 
     def _segments(self) -> Iterable[Path]:
-        """Return the segments of the newest two folders. Those of older folders were sealed and read before."""
+        """Return the segments of the newest two folders; older ones are sealed and read."""
         folders = sorted(self._directory.glob("*/*"))[-2:]
         return [path for folder in folders for path in folder.iterdir() if path.name.endswith((OPEN, SEALED))]
 
@@ -116,7 +116,7 @@ class EventTail:
             with path.open("rb") as file:
                 file.seek(at)
                 read = file.read(READ_BYTES_MAX)
-        except FileNotFoundError:  # sealed since: the next look reads it under its new name
+        except FileNotFoundError:  # sealed meanwhile: the next read finds its new name
             return []
         whole = read[: read.rfind(b"\n") + 1]
         self._read[name] = at + len(whole)

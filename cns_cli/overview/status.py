@@ -50,7 +50,7 @@ class StatusContents(msgspec.Struct, frozen=True, rename="camel"):
     queues: int
     messages: int
     uncounted: int
-    """Queues whose messages cannot be counted now, and are not in `messages`."""
+    """The number of queues whose messages cannot be counted now: `messages` lacks them."""
     deepest: tuple[QueueStatus, ...]
     topics: int
     subscriptions: int
@@ -65,7 +65,7 @@ class Disk(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """Members are null where the service, or the store, cannot be read."""
+    """A member is null if the service or the store cannot be read."""
 
     url: str
     form: str
@@ -76,7 +76,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     contents: StatusContents | None
     disk: Disk | None
     faults: tuple[str, ...]
-    """Why something could not be read."""
+    """The reasons why something could not be read."""
 
 
 def status(
@@ -158,7 +158,7 @@ async def _queues(settings: Settings, backend: Backend, found: Iterable[Any], st
     service = await queue_service(settings, backend)
 
     async def state(key: tuple[str, str, str]) -> QueueStatus | StoreUnavailable | None:
-        """None for a queue that is not shown."""
+        """Returns None for a queue that is not shown."""
         view = await service.cache.find(key)
         if view is None or view.internal:
             return None

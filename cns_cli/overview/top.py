@@ -1,4 +1,4 @@
-"""`cns top`: what happens now, per queue, topic and endpoint."""
+"""`cns top`: current rates by queue, topic and endpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cns_cli.options import Data, Json
-from cns_cli.output import print_json, print_table
+from cns_cli.output import print_json, print_table, refuse
 from cns_cli.overview.metrics import ServiceReader, ServiceUnreachable
 from cns_cli.overview.rates import EndpointRate, EventTail, QueueRate, TopicRate, queue_rates
 from cns_cli.remote.connection import EXIT_UNREACHABLE, Url
@@ -32,12 +32,12 @@ _QUEUE = ("queue", "sent/s", "received/s", "deleted/s", "visible", "in flight", 
 _TOPIC = ("topic", "published/s", "delivered/s", "failed/s")
 _ENDPOINT = ("endpoint", "delivered/s", "failed/s")
 _ARN = re.compile(r"arn:aws:\w+:[a-z0-9-]*:\d*:")
-"""The part of a name that the live view leaves out, as a terminal has few columns."""
+"""The part of a name that the live view omits, to save columns."""
 _Rate = QueueRate | TopicRate | EndpointRate
 
 
 class TopView(msgspec.Struct, frozen=True):
-    """One look."""
+    """One snapshot."""
 
     url: str
     health: str
@@ -50,8 +50,8 @@ class TopView(msgspec.Struct, frozen=True):
 def top(
     url: Url = "",
     data: Data = None,
-    interval: Annotated[float, typer.Option(min=0.1, max=3_600, help="Seconds from look to look.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Print one look as plain lines, and end.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, max=3_600, help="Seconds between snapshots.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one snapshot as plain lines, and end.")] = False,
     rows: Annotated[int, typer.Option("-n", min=1, max=1_000, help="Rows of each table.")] = ROWS_SHOWN,
     json: Json = False,
 ) -> None:
@@ -67,14 +67,13 @@ def top(
         else:
             _show_live(settings, url, interval, rows)
     except ServiceUnreachable as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(EXIT_UNREACHABLE)
+        refuse(error, EXIT_UNREACHABLE)
     except KeyboardInterrupt:
         sys.exit(0)
 
 
 def _looks(settings: Settings, url: str, interval: float, rows: int) -> Iterator[TopView]:
-    """One look after each interval. A key `q` on a terminal ends it."""
+    """Yield a snapshot after each interval. The key `q` on a terminal ends it."""
     reader, tail = ServiceReader(settings, url), EventTail(settings.events_path)
     before, begin = reader.page(), time.monotonic()
     while not _quit_within(interval):
@@ -92,7 +91,7 @@ def _looks(settings: Settings, url: str, interval: float, rows: int) -> Iterator
 
 
 def _quit_within(seconds: float) -> bool:
-    """Wait this long. Returns whether q was pressed."""
+    """Wait this long. Returns whether `q` was pressed."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         watched = [sys.stdin] if sys.stdin is not None and sys.stdin.isatty() else []
@@ -117,7 +116,7 @@ def _print_plain(settings: Settings, url: str, interval: float, rows: int, *, on
 
 def _show_live(settings: Settings, url: str, interval: float, rows: int) -> None:
     with _keys_at_once(), Live(console=Console(), screen=True, auto_refresh=False) as live:
-        live.update(Text("waiting for the first look; q ends"), refresh=True)
+        live.update(Text("waiting for the first snapshot; q ends"), refresh=True)
         for view in _looks(settings, url, interval, rows):
             live.update(_screen(view), refresh=True)
 

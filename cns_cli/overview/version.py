@@ -1,4 +1,4 @@
-"""`cns version`: the versions of the program and of what it runs on."""
+"""`cns version`: versions of the program, its data format and its dependencies."""
 
 from __future__ import annotations
 

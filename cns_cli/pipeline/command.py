@@ -27,13 +27,11 @@ def pipeline_ingest(
     out: Out = "",
     master: Master = "",
     keep_days: KeepDays = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until SIGTERM or Ctrl-C.")] = False,
-    every: Annotated[
-        str, typer.Option(metavar="TIME", help="With --follow: how often to look for new events.")
-    ] = EVERY,
+    follow: Annotated[bool, typer.Option("--follow", help="Continue until SIGTERM or Ctrl-C.")] = False,
+    every: Annotated[str, typer.Option(metavar="TIME", help="With --follow: the interval between reads.")] = EVERY,
     json: Json = False,
 ) -> None:
-    """Read new events into tables, each once."""
+    """Read new events into tables, without duplicates."""
     every_s = seconds(every, "--every")
 
     def work() -> JobResult:
@@ -46,7 +44,7 @@ def pipeline_ingest(
 
 
 def _tell(line: str) -> None:
-    """With --json, standard output has the one value at the end."""
+    """Print to standard error: with --json, standard output has one value only, at the end."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -54,7 +52,7 @@ def _tell(line: str) -> None:
 def pipeline_compact(
     data: Data = None, out: Out = "", master: Master = "", keep_days: KeepDays = None, json: Json = False
 ) -> None:
-    """Merge the files of each date into few, and remove old dates. Ingest does a part of it each time."""
+    """Merge the files of each date into few, and remove old dates. Each ingest already compacts a little."""
 
     def work() -> JobResult:
         from cns_pipeline.jobs.compact import run
@@ -72,7 +70,9 @@ def pipeline_report(
     until: Until = "",
     day: Day = "",
     master: Master = "",
-    quick: Annotated[bool, typer.Option("--quick", help="The main figures only, at once: by DuckDB, no Java.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only the main figures, quickly: by DuckDB, without Java.")
+    ] = False,
     wide: Annotated[bool, typer.Option("--wide", help="All columns and whole ARNs.")] = False,
     json: Json = False,
 ) -> None:
@@ -97,20 +97,20 @@ def pipeline_archive(
     out: Out = "",
     keep_days: Annotated[
         int | None,
-        typer.Option(min=0, help="Keep messages so long; 0: for ever. Default: as the topic's ArchivePolicy says."),
+        typer.Option(min=0, help="Days to keep messages; 0: no limit. Default: the topic's ArchivePolicy."),
     ] = None,
     again_hours: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Read so much again, for messages that were archived late, as those that a replay publishes."
-            " Default: a minute; of FIFO topics 24 hours.",
+            help="Hours of the archives to read again, for messages that were archived late, as by a replay."
+            " Default: a minute; for FIFO topics 24 hours.",
         ),
     ] = None,
     master: Master = "",
     json: Json = False,
 ) -> None:
-    """Copy the archived messages of all topics into a Parquet table by topic and day, each once."""
+    """Copy the archived messages of all topics into a Parquet table by topic and day, without duplicates."""
 
     def work() -> JobResult:
         from cns_pipeline.jobs.archive import ArchiveOptions, run, store_place
@@ -132,7 +132,7 @@ def pipeline_health(
     master: Master = "",
     json: Json = False,
 ) -> None:
-    """Judge endpoints by their own history: which failed or were slow in the last day, or in another period."""
+    """Judge endpoints by their own history: show those that failed or were slow in the last day or another period."""
 
     def work() -> JobResult:
         from cns_pipeline.jobs.health import run
@@ -154,7 +154,7 @@ def pipeline_run(
     master: Master = "",
     json: Json = False,
 ) -> None:
-    """Ingest, make all reports of a period, by default of the last 24 hours, and archive; in one Spark session."""
+    """In one Spark session: ingest, make all reports of a period (default: the last 24 hours), and archive."""
 
     def work() -> JobResult:
         from cns_pipeline.jobs.run import run
@@ -178,10 +178,10 @@ def pipeline_verify(
         list[str] | None, typer.Option(metavar="NAME", help="Name or ARN of a queue; may be repeated. Default: all.")
     ] = None,
     lost_after: Annotated[
-        str, typer.Option(metavar="TIME", help="A message that nobody received for so long is lost.")
+        str, typer.Option(metavar="TIME", help="A message that is not received for this time is lost.")
     ] = "15d",
     at_rest: Annotated[
-        bool, typer.Option("--at-rest", help="The queues are empty now: what was not received is lost.")
+        bool, typer.Option("--at-rest", help="The queues are empty now: other messages are lost.")
     ] = False,
     master: Master = "",
     json: Json = False,

@@ -1,4 +1,4 @@
-"""Common parts of the commands of `cns pipeline`: options, the check for Spark and Java, exit codes."""
+"""Options, checks of Spark and Java, and exit codes of the commands of `cns pipeline`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Day = Annotated[str, typer.Option(metavar="DATE", help="One day in UTC: 2026-11-
 
 
 def seconds(text: str, option: str) -> float:
-    """Read a duration, or end with a usage error that names the option."""
+    """Parse a duration. A wrong one ends the command with a usage error that names the option."""
     found_ms = duration_ms(text)
     if not found_ms:
         raise typer.BadParameter(f"{text!r} is not a duration like 10s or 5m", param_hint=option)
@@ -57,7 +57,7 @@ def seconds(text: str, option: str) -> float:
 
 
 def run_job(work: Callable[[], JobResult], *, json: bool, by_spark: bool = True) -> NoReturn:
-    """Run a job where Spark can run, if it needs Spark; print its result, and end with its exit code."""
+    """Run a job after the checks for Spark, if it needs Spark; print its result, and exit with its code."""
 
     def checked() -> JobResult:
         if by_spark:

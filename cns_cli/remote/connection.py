@@ -1,4 +1,4 @@
-"""The service's address and the caller's key: options, environment, or a profile in `~/.config/cns/config.toml`.
+"""The URL of the service and the key of the caller: options, environment, or a profile in `~/.config/cns/config.toml`.
 
 [profiles.default]
 url = "http://127.0.0.1:6059"
@@ -26,7 +26,8 @@ import typer
 
 from cns.client import ApiError, Client, Credentials
 from cns.client.connection import find_caller
-from cns_common.errors import EXIT_USAGE, UNREADABLE
+from cns_cli.output import refuse
+from cns_common.errors import UNREADABLE
 
 EXIT_REFUSED = 1
 EXIT_UNREACHABLE = 69
@@ -54,18 +55,18 @@ class _Config(msgspec.Struct):
 
 
 class UsageError(Exception):
-    """The settings of the connection are missing or wrong; one line says which."""
+    """A setting of the connection is missing or wrong; the text says which."""
 
 
 def find_profile(name: str, url: str, region: str, environment: Mapping[str, str]) -> StoredProfile:
-    """The settings of the connection, complete. Raises UsageError."""
+    """Return the complete settings of the connection. Raises UsageError."""
     found = read_settings(name, url, region, environment)
     if not found.url:
         raise UsageError("no service is named: use --url, AWS_ENDPOINT_URL or a profile")
     if not _is_address(found.url):
         raise UsageError(f"{found.url!r} is not the URL of a service, such as http://127.0.0.1:6059")
     if not (found.token.isascii() and found.token.isprintable()):
-        raise UsageError("the token of the profile has characters that no token has")
+        raise UsageError("the token of the profile has invalid characters")
     if not (found.key_id or found.token):
         raise UsageError("no access key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile")
     return found
@@ -76,13 +77,13 @@ def _is_address(url: str) -> bool:
         parts = urlsplit(url)
         host = (parts.hostname or "").encode("idna")
         return parts.scheme in ("http", "https") and bool(host) and parts.port != 0
-    except ValueError:  # brackets, a port beyond 65535, or no name of a host
+    except ValueError:  # brackets, a port above 65535, or an invalid host name
         return False
 
 
 def read_settings(name: str, url: str, region: str, environment: Mapping[str, str]) -> StoredProfile:
-    """The connection's settings, empty where nothing is given. Options win over the environment, which wins over the
-    profile; a profile that is named wins over the environment. Raises UsageError."""
+    """Return the settings of the connection; missing ones are empty. Options take precedence over the environment, and
+    that over the profile, unless the profile is named. Raises UsageError."""
     stored = _read_profile(name, environment)
     given = StoredProfile(
         url=environment.get("AWS_ENDPOINT_URL", ""),
@@ -118,44 +119,39 @@ def _read_profile(name: str, environment: Mapping[str, str]) -> StoredProfile:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The options that say which service a command calls, and as whom."""
+    """The connection options of a command."""
 
     profile: str
     url: str
     region: str
 
     def run(self, work: Callable[[Client], Result]) -> Result:
-        """The result of `work`. A refusal, or a service that does not answer, ends the command with one line."""
+        """Return the result of `work`. A refusal, or no answer of the service, ends the command with one line."""
         try:
             found = find_profile(self.profile, self.url, self.region, os.environ)  # noqa: TID251  # variables of AWS SDKs, no settings
             credentials = Credentials(key_id=found.key_id, secret=found.secret, token=found.token)
             account = find_caller(found.url, credentials).account
             if not account:
-                raise UsageError("an operator token has neither queues nor topics: use an access key")
+                raise UsageError("an operator token cannot use queues and topics: use an access key")
             client = Client(found.url, account, credentials, region=found.region)
             with client:
                 return work(client)
         except UsageError as error:
-            print(f"cns: {error}", file=sys.stderr)
-            sys.exit(EXIT_USAGE)
+            refuse(error)
         except ApiError as error:
-            print(f"cns: {error.code}: {error.detail}", file=sys.stderr)
-            sys.exit(EXIT_REFUSED)
+            refuse(f"{error.code}: {error.detail}", EXIT_REFUSED)
         except (UnicodeDecodeError, UnicodeEncodeError):  # arguments are text: see `main`
-            print("cns: standard input is not text in UTF-8", file=sys.stderr)
-            sys.exit(EXIT_USAGE)
+            refuse("standard input is not text in UTF-8")
         except httpx.InvalidURL as error:
-            print(f"cns: {found.url!r} is not a URL: {error}", file=sys.stderr)
-            sys.exit(EXIT_USAGE)
+            refuse(f"{found.url!r} is not a URL: {error}")
         except httpx.HTTPError as error:
-            print(f"cns: {found.url} does not answer: {error}", file=sys.stderr)
-            sys.exit(EXIT_UNREACHABLE)
+            refuse(f"{found.url} does not answer: {error}", EXIT_UNREACHABLE)
         except KeyboardInterrupt:
             sys.exit(0)
 
 
 def with_service(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options --profile, --url and --region in place of its first parameter, a `Service`."""
+    """Replace the first parameter of a command, a `Service`, by the options --profile, --url and --region."""
 
     @wraps(command)
     def called(*, profile: str, url: str, region: str, **options: Any) -> None:

@@ -1,8 +1,7 @@
-"""`cns dead-letters …`: which queues have dead letters, why, and back with them."""
+"""`cns dead-letters …`: dead-letter queues, the causes of their messages, and redrives."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -12,7 +11,7 @@ import typer
 from cns.client import Client
 from cns.client.dead_letters import DeadLetter, DeadLetterQueue, Redrive
 from cns_cli.options import Json
-from cns_cli.output import print_json, print_table, print_value
+from cns_cli.output import print_items, print_value, refuse
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
 from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
@@ -30,15 +29,13 @@ Name = Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queu
 @app.command("list")
 @with_service
 def list_queues(service: Service, json: Json = False) -> None:
-    """List dead-letter queues: messages, age in seconds of the oldest, and what sends there.
+    """List dead-letter queues: messages, age of the oldest in seconds, and the queues and subscriptions that use them.
 
     Example: cns dead-letters list
     """
-    found = service.run(_all_queues)
-    if json:
-        print_json(found)
-    else:
-        print_table(("queue", "visible", "in flight", "oldest s", "from"), [_row(one) for one in found])
+    print_items(
+        service.run(_all_queues), ("queue", "visible", "in flight", "oldest s", "from"), _queue_cells, json=json
+    )
 
 
 @app.command("show")
@@ -46,19 +43,15 @@ def list_queues(service: Service, json: Json = False) -> None:
 def show(
     service: Service,
     name: Name,
-    n: Annotated[int, typer.Option("-n", min=1, help="Messages at most.")] = 10,
+    n: Annotated[int, typer.Option("-n", min=1, help="The maximum of messages.")] = 10,
     json: Json = False,
 ) -> None:
-    """Look at the messages of a dead-letter queue: where each came from, and why.
+    """Show the messages of a dead-letter queue: origin and cause of each, without leasing them.
 
     Example: cns dead-letters show dead
     """
     found = service.run(lambda client: list(_letters(client, name, n)))
-    if json:
-        print_json(found)
-    else:
-        rows = [(one.message_id, one.cause or "-", one.source_arn or "-", one.body) for one in found]
-        print_table(("message", "cause", "from", "body"), [[" ".join(cell.split()) for cell in row] for row in rows])
+    print_items(found, ("message", "cause", "from", "body"), _letter_cells, json=json)
 
 
 @app.command("redrives")
@@ -66,17 +59,18 @@ def show(
 def redrives(service: Service, name: Name, json: Json = False) -> None:
     """List the last redrives from a dead-letter queue, the newest first. Example: cns dead-letters redrives dead"""
     found = service.run(lambda client: client.redrives(name).redrives)
-    if json:
-        print_json(found)
-    else:
-        rows = [(one.status.lower(), one.moved, one.to_move or "-", one.destination_arn or "-") for one in found]
-        print_table(("state", "moved", "to move", "to"), rows)
+    print_items(
+        found,
+        ("state", "moved", "to move", "to"),
+        lambda one: (one.status.lower(), one.moved, one.to_move or "-", one.destination_arn or "-"),
+        json=json,
+    )
 
 
 @app.command("cancel")
 @with_service
 def cancel(service: Service, name: Name, json: Json = False) -> None:
-    """Cancel the running redrive from a dead-letter queue. Exit code 1 if none runs. What was moved stays moved.
+    """Cancel the running redrive from a dead-letter queue. Exit code 1 if none runs. Moved messages stay moved.
 
     Example: cns dead-letters cancel dead
     """
@@ -87,13 +81,12 @@ def cancel(service: Service, name: Name, json: Json = False) -> None:
 
     cancelled = service.run(work)
     if cancelled is None:
-        print(f"cns: no redrive from {name} is running", file=sys.stderr)
-        sys.exit(EXIT_REFUSED)
+        refuse(f"no redrive from {name} is running", EXIT_REFUSED)
     print_value(cancelled, f"cancelling: {cancelled.moved} moved", json=json)
 
 
 def _all_queues(client: Client) -> list[DeadLetterQueue]:
-    """Return the dead-letter queues of all pages, each once, with everything that sends to it."""
+    """Return the dead-letter queues of all pages without duplicates, with all their sources."""
     found: dict[str, DeadLetterQueue] = {}
     for page in pages(client.dead_letter_queues):
         for one in page.dead_letter_queues:
@@ -108,7 +101,7 @@ def _joined(known: DeadLetterQueue, later: DeadLetterQueue) -> DeadLetterQueue:
     )
 
 
-def _row(one: DeadLetterQueue) -> tuple[object, ...]:
+def _queue_cells(one: DeadLetterQueue) -> tuple[object, ...]:
     sources = one.queues + [":".join(arn.split(":")[-2:]) for arn in one.subscriptions]
     shown = ", ".join(sources[:ARNS_SHOWN_MAX])
     more = len(sources) - ARNS_SHOWN_MAX
@@ -117,6 +110,10 @@ def _row(one: DeadLetterQueue) -> tuple[object, ...]:
         return one.name, "-", "-", "-", shown
     oldest = one.depth.oldest_age_seconds
     return one.name, one.depth.visible, one.depth.in_flight, "-" if oldest is None else oldest, shown
+
+
+def _letter_cells(one: DeadLetter) -> list[str]:
+    return [" ".join(cell.split()) for cell in (one.message_id, one.cause or "-", one.source_arn or "-", one.body)]
 
 
 def _letters(client: Client, name: str, n: int) -> Iterator[DeadLetter]:

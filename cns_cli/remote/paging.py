@@ -25,7 +25,7 @@ AnyPage = TypeVar("AnyPage", bound=Page)
 
 
 def pages(read: Callable[[str], AnyPage]) -> Iterator[AnyPage]:
-    """Yield all pages. `read` returns the page of a cursor, of '' the first one."""
+    """Yield all pages. `read` returns the page at a cursor; the first cursor is ''."""
     after = ""
     while True:
         page = read(after)
@@ -36,7 +36,7 @@ def pages(read: Callable[[str], AnyPage]) -> Iterator[AnyPage]:
 
 
 def first_messages(read: Callable[[str, int], MessagePage[Item]], n: int, page_max: int) -> Iterator[Item]:
-    """Yield up to `n` messages. `read` returns the page of a cursor, with a number of messages, `page_max` at most."""
+    """Yield up to `n` messages. `read` returns the page at a cursor, with at most `page_max` messages."""
     after = ""
     while n > 0:
         page = read(after, min(n, page_max))

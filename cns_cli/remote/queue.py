@@ -14,12 +14,11 @@ import typer
 from cns.client import Client
 from cns.client.values import BrowsedMessage, ReceivedMessage, Statistics
 from cns_cli.options import Json, Yes, confirm
-from cns_cli.output import print_json, print_table, print_value
-from cns_cli.remote.attributes import MessageAttributes, wire_attributes
+from cns_cli.output import print_json, print_table, print_value, refuse
+from cns_cli.remote.attributes import Attributes, MessageAttributes, read_attributes, wire_attributes
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
 from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
-from cns_common.errors import EXIT_USAGE
 
 app = typer.Typer(help="Queues and their messages, over the REST API.", no_args_is_help=True, add_completion=False)
 
@@ -29,15 +28,14 @@ app.command("redrive")(redrive)
 _COUNTED = ("queue", "visible", "in flight", "delayed")
 
 Name = Annotated[str, typer.Argument(metavar="QUEUE")]
-Attributes = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An attribute; repeatable.")]
 
 
 @app.command("list")
 @with_service
 def list_queues(
     service: Service,
-    prefix: Annotated[str, typer.Argument(help="The beginning of the names.")] = "",
-    counts: Annotated[bool, typer.Option("--counts", help="With numbers of messages.")] = False,
+    prefix: Annotated[str, typer.Argument(help="Only names that begin with this.")] = "",
+    counts: Annotated[bool, typer.Option("--counts", help="Add the numbers of messages.")] = False,
     json: Json = False,
 ) -> None:
     """List queues. Example: cns queue list orders- --counts"""
@@ -89,10 +87,10 @@ def show(service: Service, name: Name, json: Json = False) -> None:
 def statistics(
     service: Service,
     name: Name,
-    by_hour: Annotated[bool, typer.Option("--by-hour", help="By hour of 14 days (engine pipes).")] = False,
+    by_hour: Annotated[bool, typer.Option("--by-hour", help="By hour, over 14 days (engine pipes).")] = False,
     json: Json = False,
 ) -> None:
-    """Count a queue's messages; on the engine pipes also what was pushed and popped, and how many a second.
+    """Count a queue's messages; on the engine pipes also pushed and popped messages, in total and per second.
 
     Example: cns queue statistics orders --by-hour
     """
@@ -102,8 +100,7 @@ def statistics(
     elif not by_hour:
         print_table(("measure", "value"), _measures(found))
     elif found.hours is None:
-        print(f"cns: the engine of {name} keeps no statistics by hour", file=sys.stderr)
-        sys.exit(EXIT_REFUSED)
+        refuse(f"the engine of {name} keeps no statistics by hour", EXIT_REFUSED)
     else:
         rows = [(_hour_text(one.hour), one.pushed, one.popped, one.depth) for one in found.hours]
         print_table(("hour (UTC)", "pushed", "popped", "depth"), rows)
@@ -146,7 +143,7 @@ def purge(service: Service, name: Name, yes: Yes = False, json: Json = False) ->
 def send(
     service: Service,
     name: Name,
-    text: Annotated[str, typer.Argument(help="The message; - for standard input, a message per line.")],
+    text: Annotated[str, typer.Argument(help="The message; - reads one message per line from standard input.")],
     delay: Annotated[int | None, typer.Option(help="Seconds until it is visible.")] = None,
     group: Annotated[str | None, typer.Option(help="Message group (FIFO and fair queues).")] = None,
     deduplication: Annotated[str | None, typer.Option(help="Deduplication id (FIFO queues).")] = None,
@@ -179,8 +176,8 @@ def send(
 def receive(
     service: Service,
     name: Name,
-    n: Annotated[int, typer.Option("-n", min=1, help="Messages at most.")] = 1,
-    wait: Annotated[int, typer.Option(min=0, max=20, help="Seconds to wait for the first one.")] = 0,
+    n: Annotated[int, typer.Option("-n", min=1, help="The maximum of messages.")] = 1,
+    wait: Annotated[int, typer.Option(min=0, max=20, help="Seconds to wait for a message.")] = 0,
     lease: Annotated[int | None, typer.Option(help="Seconds for which a message is hidden.")] = None,
     acknowledge: Annotated[bool, typer.Option("--ack", help="Delete each message after it is printed.")] = False,
     json: Json = False,
@@ -204,7 +201,7 @@ def receive(
 def peek(
     service: Service,
     name: Name,
-    n: Annotated[int, typer.Option("-n", min=1, help="Messages at most.")] = 10,
+    n: Annotated[int, typer.Option("-n", min=1, help="The maximum of messages.")] = 10,
     json: Json = False,
 ) -> None:
     """Look at messages without leasing them. Example: cns queue peek orders -n 100"""
@@ -214,8 +211,8 @@ def peek(
 @app.command("tail")
 @with_service
 def tail(service: Service, name: Name, json: Json = False) -> None:
-    """Print messages as they come, without leasing them; Ctrl-C ends it. A message that is deleted between two looks (a
-    second apart) is not seen. Example: cns queue tail orders"""
+    """Print messages as they arrive, without leasing them, until Ctrl-C. The queue is read once a second: a message
+    that is deleted in between is missed. Example: cns queue tail orders"""
 
     def work(client: Client) -> None:
         seen: set[str] = set()
@@ -227,19 +224,6 @@ def tail(service: Service, name: Name, json: Json = False) -> None:
             pause.wait(TAIL_INTERVAL_S)
 
     service.run(work)
-
-
-def read_attributes(words: list[str] | None, default_true: str = "") -> dict[str, str]:
-    """NAME=VALUE words as a dict; the attribute `default_true`, if one is named, is true unless it is given. Ends the
-    command for a word without `=`."""
-    given = {default_true: "true"} if default_true else {}
-    for word in words or ():
-        name, separator, value = word.partition("=")
-        if not separator:
-            print(f"cns: {word!r} is not NAME=VALUE", file=sys.stderr)
-            sys.exit(EXIT_USAGE)
-        given[name] = value
-    return given
 
 
 def _measures(found: Statistics) -> list[tuple[str, object]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 from cns.client import Client
 from cns.client.dead_letters import Redrive
 from cns_cli.options import Json
-from cns_cli.output import print_value
+from cns_cli.output import print_value, refuse
 from cns_cli.progress import open_steps
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
 
@@ -23,8 +22,8 @@ _ENDED = ("COMPLETED", "CANCELLED", "FAILED")
 def redrive(
     service: Service,
     name: Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.")],
-    to: Annotated[str, typer.Option(help="ARN of another queue. Default: where the messages came from.")] = "",
-    rate: Annotated[int | None, typer.Option(min=1, max=500, help="Messages per second at most.")] = None,
+    to: Annotated[str, typer.Option(help="ARN of another queue. Default: the queue each message came from.")] = "",
+    rate: Annotated[int | None, typer.Option(min=1, max=500, help="The maximum of messages per second.")] = None,
     wait: Annotated[bool, typer.Option(help="Wait for the end, with a progress bar.")] = True,
     json: Json = False,
 ) -> None:
@@ -37,12 +36,11 @@ def redrive(
     done = service.run(work)
     print_value(done, f"{done.status.lower()}: {done.moved} moved", json=json)
     if done.status == "FAILED":
-        print(f"cns: {done.failure or 'the redrive failed'}", file=sys.stderr)
-        sys.exit(EXIT_REFUSED)
+        refuse(done.failure or "the redrive failed", EXIT_REFUSED)
 
 
 def _ended(client: Client, name: str, started: Redrive) -> Redrive:
-    """The redrive at its end. One that has ended has no handle: it is the newest."""
+    """Wait for the end of a redrive. An ended redrive has no handle: it is the newest."""
     pause = threading.Event()
     with open_steps(f"redriving {name}") as steps:
         while True:

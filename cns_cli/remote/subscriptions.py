@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple, NoReturn
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -19,36 +19,37 @@ from cns.filters.reasons import reason
 from cns.subscriptions.subscription import PAUSED
 from cns_cli.durations import duration_ms
 from cns_cli.options import Json
-from cns_cli.output import print_json, print_table, print_value
+from cns_cli.output import print_items, print_value, refuse
 from cns_cli.remote.attributes import MessageAttributes, read_message_attributes
 from cns_cli.remote.connection import Service, with_service
 from cns_cli.remote.paging import pages
-from cns_common.errors import EXIT_USAGE, RequestError
+from cns_common.errors import RequestError
 
 EXIT_NO_MATCH = 1
 UNCONFIRMED = "PendingConfirmation"
 
 app = typer.Typer(help="Subscriptions of all topics, over the REST API.", no_args_is_help=True, add_completion=False)
 
-Arn = Annotated[str, typer.Argument(metavar="ARN", help="Of the subscription, as `list` prints it.")]
+Arn = Annotated[str, typer.Argument(metavar="ARN", help="The subscription, as `list` prints it.")]
 
 
 @app.command("list")
 @with_service
 def list_subscriptions(
     service: Service,
-    topic: Annotated[str, typer.Argument(help="Of this topic only.")] = "",
+    topic: Annotated[str, typer.Argument(help="Only subscriptions of this topic.")] = "",
     json: Json = False,
 ) -> None:
     """List subscriptions. Example: cns subscriptions list news --json"""
 
     found = service.run(lambda client: list(_subscriptions(client)))
     found = [one for one in found if topic in ("", one.topic_arn, one.topic_arn.rpartition(":")[2])]
-    if json:
-        print_json(found)
-    else:
-        rows = [(one.topic_arn.rpartition(":")[2], one.protocol, one.endpoint, one.arn) for one in found]
-        print_table(("topic", "protocol", "endpoint", "subscription"), rows)
+    print_items(
+        found,
+        ("topic", "protocol", "endpoint", "subscription"),
+        lambda one: (one.topic_arn.rpartition(":")[2], one.protocol, one.endpoint, one.arn),
+        json=json,
+    )
 
 
 @app.command("confirm")
@@ -56,7 +57,7 @@ def list_subscriptions(
 def confirm(
     service: Service,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    token: Annotated[str, typer.Argument(metavar="TOKEN", help="As the endpoint got it.")],
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="The token that the endpoint received.")],
     json: Json = False,
 ) -> None:
     """Confirm a subscription and print its ARN. Example: cns subscriptions confirm news 2336412f37fb687f5d51e6e2"""
@@ -89,7 +90,7 @@ def pause(service: Service, arn: Arn, json: Json = False) -> None:
 @app.command("resume")
 @with_service
 def resume(service: Service, arn: Arn, json: Json = False) -> None:
-    """Send what was held of a paused subscription, and what comes from now on.
+    """Send the held messages of a paused subscription, and new ones.
 
     Example: cns subscriptions resume arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
     """
@@ -108,14 +109,12 @@ def _set_paused(service: Service, arn: str, paused: bool, json: bool) -> None:
 def portal_link(
     service: Service,
     arn: Arn,
-    life: Annotated[str, typer.Option(help="When it ends: 12h, 7d; 366d at most.")] = "7d",
-    links: Annotated[bool, typer.Option("--list", help="List the links that have not ended, without their URLs.")] = (
-        False
-    ),
+    life: Annotated[str, typer.Option(help="Its validity: 12h, 7d; at most 366d.")] = "7d",
+    links: Annotated[bool, typer.Option("--list", help="List the valid links, without their URLs.")] = (False),
     revoke: Annotated[str, typer.Option(metavar="ID", help="End the link with this id.")] = "",
     json: Json = False,
 ) -> None:
-    """Print a link with which the owner of the endpoint sees its deliveries, retries, pauses and resumes them.
+    """Print a link that lets the owner of the endpoint see, retry, pause and resume its deliveries.
 
     Example: cns subscriptions portal-link arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
     """
@@ -125,15 +124,12 @@ def portal_link(
         print_value({"revoked": revoke}, "", json=json)
     elif links:
         found = service.run(lambda client: client.portal_links(arn))
-        if json:
-            print_json(found)
-        else:
-            rows = [(one.id, timestamp_text(one.expires_at), one.made_by) for one in found]
-            print_table(("id", "ends", "made by"), rows)
+        titles = ("id", "ends", "made by")
+        print_items(found, titles, lambda one: (one.id, timestamp_text(one.expires_at), one.made_by), json=json)
     else:
         life_ms = duration_ms(life)
         if life_ms is None:
-            _refuse(f"{life!r} is not a duration such as 12h or 7d")
+            refuse(f"{life!r} is not a duration such as 12h or 7d")
         made = service.run(lambda client: client.create_portal_link(arn, life_ms // 1000))
         print_value(made, made.url, json=json)
 
@@ -150,17 +146,17 @@ def test_filter(
     message: Annotated[str, typer.Option(help="The message.")] = "",
     attribute: MessageAttributes = None,
     policy: Annotated[str, typer.Option(help="A filter policy.")] = "",
-    scope: Annotated[Scope, typer.Option(help="What the policy looks at.")] = Scope.ATTRIBUTES,
+    scope: Annotated[Scope, typer.Option(help="What the policy applies to.")] = Scope.ATTRIBUTES,
     subscription: Annotated[str, typer.Option(metavar="ARN", help="Take its policy and scope.")] = "",
     json: Json = False,
 ) -> None:
-    """Say whether a filter policy accepts a message, and why not. Exit code 1 if it does not. A policy that is given
-    needs no service.
+    """Say whether a filter policy accepts a message, and if not, why. Exit code 1 if it does not. With --policy, no
+    service is needed.
 
     Example: cns subscriptions test-filter --policy '{"kind": ["order"]}' --attribute kind=order
     """
     if bool(policy) == bool(subscription):
-        _refuse("give either --policy or --subscription")
+        refuse("give either --policy or --subscription")
     if subscription:
         policy, scope = service.run(lambda client: _stored(client, subscription))
     verdict = (
@@ -176,7 +172,7 @@ def _judge(text: str, scope: Scope, message: str, attributes: dict[str, tuple[st
     try:
         _, policy = read_filter(text, scope)
     except RequestError as error:
-        _refuse(" ".join(error.message.split()))
+        refuse(" ".join(error.message.split()))
     values = attribute_values(attributes) if scope is Scope.ATTRIBUTES else body_values(message)
     if values is None:
         why = "an attribute is malformed" if scope is Scope.ATTRIBUTES else "the message is not a JSON object"
@@ -191,17 +187,11 @@ def _stored(client: Client, arn: str) -> tuple[str, Scope]:
 
 
 def _subscriptions(client: Client) -> Iterator[Subscription]:
-    """Yield the subscriptions of all topics of the account, page by page."""
     for page in pages(client.list_subscriptions):
         yield from page.subscriptions
 
 
 def _check(arn: str) -> None:
-    """End the command for a text that is no subscription's ARN."""
+    """End the command if the text is not the ARN of a subscription."""
     if len(arn.split(":")) != 7:
-        _refuse(f"{arn!r} is no ARN of a subscription" + (": it is not confirmed" if arn == UNCONFIRMED else ""))
-
-
-def _refuse(why: str) -> NoReturn:
-    print(f"cns: {why}", file=sys.stderr)
-    sys.exit(EXIT_USAGE)
+        refuse(f"{arn!r} is not the ARN of a subscription" + (": it is not confirmed" if arn == UNCONFIRMED else ""))

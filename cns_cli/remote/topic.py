@@ -12,13 +12,11 @@ from msgspec.structs import replace
 from cns.client import Client
 from cns.client.values import Subscription, SubscriptionArn
 from cns_cli.options import Json, Yes, confirm
-from cns_cli.output import print_json, print_table, print_value
+from cns_cli.output import print_items, print_json, print_value, refuse
 from cns_cli.queue_policy import statement_for, with_statement
-from cns_cli.remote.attributes import MessageAttributes, wire_attributes
+from cns_cli.remote.attributes import Attributes, MessageAttributes, read_attributes, wire_attributes
 from cns_cli.remote.connection import Service, UsageError, with_service
 from cns_cli.remote.paging import pages
-from cns_cli.remote.queue import Attributes, read_attributes
-from cns_common.errors import EXIT_USAGE
 
 app = typer.Typer(help="Topics and subscriptions, over the REST API.", no_args_is_help=True, add_completion=False)
 
@@ -68,26 +66,23 @@ def subscribe(
     protocol: Annotated[str, typer.Argument(help="sqs, http, https, email, …")],
     endpoint: Annotated[str, typer.Argument(help="A queue's ARN, a URL, an address.")],
     attributes: Attributes = None,
-    allow: Annotated[bool, typer.Option("--allow", help="Let the topic send to the queue, by the queue's policy.")] = (
-        False
-    ),
+    allow: Annotated[bool, typer.Option("--allow", help="Allow the topic in the queue's policy.")] = (False),
     json: Json = False,
 ) -> None:
-    """Subscribe an endpoint, and warn if messages will not arrive, or may be lost.
+    """Subscribe an endpoint, and warn if messages would not arrive or may be lost.
 
     Example: cns topic subscribe news sqs arn:aws:sqs:us-east-1:123456789012:orders --allow
     """
     given = read_attributes(attributes)
     if allow and protocol != "sqs":
-        print("cns: --allow is for the policy of a queue: protocol sqs", file=sys.stderr)
-        sys.exit(EXIT_USAGE)
+        refuse("--allow changes the policy of a queue: it needs the protocol sqs")
 
     def work(client: Client) -> SubscriptionArn:
         if not allow:
             return client.subscribe(name, protocol, endpoint, given)
         queue = client.show_queue(endpoint.rpartition(":")[2])
         if queue.arn != endpoint:
-            raise UsageError(f"--allow is for queues of your own: {endpoint} is another's")
+            raise UsageError(f"--allow works for your own queues: {endpoint} belongs to another account")
         made = client.subscribe(name, protocol, endpoint, given)
         statement = statement_for(endpoint, made.arn.rpartition(":")[0])
         client.change_queue(queue.name, {"Policy": with_statement(queue.attributes.get("Policy", ""), statement)})
@@ -107,18 +102,15 @@ def subscriptions(service: Service, name: Name, json: Json = False) -> None:
     def work(client: Client) -> list[Subscription]:
         return [one for page in pages(partial(client.list_topic_subscriptions, name)) for one in page.subscriptions]
 
-    found = service.run(work)
-    if json:
-        print_json(found)
-    else:
-        print_table(("protocol", "endpoint", "subscription"), [(one.protocol, one.endpoint, one.arn) for one in found])
+    titles = ("protocol", "endpoint", "subscription")
+    print_items(service.run(work), titles, lambda one: (one.protocol, one.endpoint, one.arn), json=json)
 
 
 @with_service
 def publish(
     service: Service,
     name: Name,
-    message: Annotated[str, typer.Argument(help="The message; - for standard input, all of it.")],
+    message: Annotated[str, typer.Argument(help="The message; - reads it from standard input.")],
     subject: Annotated[str | None, typer.Option(help="The subject of mails.")] = None,
     group: Annotated[str | None, typer.Option(help="Message group (FIFO topics).")] = None,
     deduplication: Annotated[str | None, typer.Option(help="Deduplication id (FIFO topics).")] = None,

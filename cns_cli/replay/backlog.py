@@ -1,4 +1,4 @@
-"""Waits while the service has too many jobs: archived messages can wait, and live ones should not wait for them."""
+"""Waits while the service has too many jobs, so that live messages do not wait behind archived ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cns_cli.replay.pace import Sleep
 
 POLL_INTERVAL_S = 1.0
 POLLS_MAX = 60
-"""A replay stops after this many polls in a row without fewer jobs: no worker takes them."""
+"""The limit of polls in a row without fewer jobs: then no worker takes them, and the replay stops."""
 
 
 class Backlog:
@@ -20,7 +20,7 @@ class Backlog:
         self._depth_max = depth_max
 
     async def wait(self) -> None:
-        """Wait until the queue has room. Raises ReplayStopped if its jobs do not become fewer."""
+        """Wait until the queue has capacity. Raises ReplayStopped if its jobs do not become fewer."""
         least = depth = await self._port.depth(self._queue)
         polls = 0
         while depth >= self._depth_max:

@@ -1,4 +1,4 @@
-"""`cns replay …`: sends archived messages of a topic again, from the live archive or from the table made of it."""
+"""`cns replay …`: sends archived messages of a topic again, from the live archive or from its table."""
 
 from __future__ import annotations
 
@@ -44,33 +44,31 @@ def replay(
         typer.Option(metavar="TARGET", help="ARN of a subscription, or of a topic."),
     ] = "",
     since: Annotated[
-        str, typer.Option(metavar="TIME", help="Published from then on: 2026-11-22, 2026-11-22T08:00 (UTC), -24h, -7d.")
+        str, typer.Option(metavar="TIME", help="Published since: 2026-11-22, 2026-11-22T08:00 (UTC), -24h, -7d.")
     ] = "",
     until: Annotated[str, typer.Option(metavar="TIME", help="Published before; written as for --since.")] = "",
     day: Annotated[str, typer.Option(metavar="DATE", help="Published on one day in UTC: a date, or yesterday.")] = "",
     policy: Annotated[
-        str, typer.Option("--filter", metavar="JSON", help="A filter policy, as a subscription has it.")
+        str, typer.Option("--filter", metavar="JSON", help="A filter policy, as of a subscription.")
     ] = "",
-    scope: Annotated[Scope, typer.Option("--filter-scope", help="What the policy looks at.")] = Scope.ATTRIBUTES,
+    scope: Annotated[Scope, typer.Option("--filter-scope", help="What the policy applies to.")] = Scope.ATTRIBUTES,
     from_table: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Read the table of `cns pipeline archive` in this output directory."),
     ] = None,
-    rate: Annotated[
-        float, typer.Option(min=0, metavar="N", help="At most so many messages a second; 0: no limit.")
-    ] = 0,
+    rate: Annotated[float, typer.Option(min=0, metavar="N", help="The limit of messages per second; 0: none.")] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count the messages, and send nothing; --to is not needed.")
     ] = False,
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Send archived messages again. A replay that was stopped is continued by the same command.
+    """Send archived messages again. To continue a replay that was stopped, run the same command.
 
     Example: cns replay --topic ARN --day yesterday --to SUBSCRIPTION_ARN
     """
     if not (to or dry_run):
-        raise StartError("name a target with --to, or count with --dry-run", EXIT_USAGE)
+        raise StartError("name a target with --to, or use --dry-run to count", EXIT_USAGE)
     if not math.isfinite(rate):
         raise StartError(f"--rate {rate} is not a number: 0 is no limit", EXIT_USAGE)
     options = ReplayOptions(
@@ -94,7 +92,7 @@ def replay(
 
 
 def _done(data: Path | None, options: ReplayOptions) -> Progress:
-    """How far it came. A replay is recorded as an act; a dry run sends nothing."""
+    """The progress of the replay, which is recorded as an act unless it is a dry run."""
 
     def run() -> Progress:
         return run_command(lambda: _run(load_settings(data), options))
@@ -108,7 +106,7 @@ def _done(data: Path | None, options: ReplayOptions) -> Progress:
 
 
 async def _run(settings: Settings, options: ReplayOptions) -> Progress:
-    """Run the replay, or count; return how far it came."""
+    """Run or count the replay. Returns its progress."""
     async with AsyncExitStack() as stack:
         if options.dry_run and options.table is not None:
             archive: PastArchive = open_table(options.table, options.topic)
@@ -149,7 +147,7 @@ async def _archive(backend: Backend, options: ReplayOptions) -> PastArchive:
 
 
 def _period(since: str, until: str, day: str) -> Period:
-    """Without an end, the archive's: messages may be newer than this machine's clock."""
+    """The period. Without an end it ends with the archive, which may be ahead of this machine's clock."""
     period = parse_period(since, until, day, Clock().real_ms())
     return period if until or day else Period(period.since_ms, END_MS)
 

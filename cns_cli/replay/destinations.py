@@ -25,7 +25,7 @@ from cns_common.errors import StartError
 from cns_common.events.schema import EventSink
 
 PROCESS = "replay"
-"""Names the segments of events."""
+"""The name of this process in segments of events."""
 
 
 @asynccontextmanager
@@ -72,7 +72,7 @@ async def _topic(
     archive: PastArchive,
     progress: Progress,
 ) -> ReplayDestination:
-    """A topic whose own archive has the messages does not get them a second time: its subscriptions do."""
+    """A topic. If its own archive has the messages, only its subscriptions get them."""
     topic = await backend.topics.get(options.target)
     if topic is None:
         raise _absent(f"there is no topic {options.target}: create it first")
@@ -84,7 +84,7 @@ async def _topic(
 
 
 def _archives(topic: Topic, archive: PastArchive, progress: Progress) -> bool:
-    """Whether the topic's archive has the messages of this replay."""
+    """Whether the archive of the topic has the messages of this replay."""
     return topic.archive is not None and archive.is_whole_in(topic.archive, progress.since_ms, progress.until_ms)
 
 

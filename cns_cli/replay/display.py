@@ -1,4 +1,4 @@
-"""Shows the progress of a replay on standard error: a bar on a terminal, else a line now and then."""
+"""Shows the progress of a replay on standard error: a bar on a terminal, otherwise lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Show = Callable[[Progress], None]
 
 @contextmanager
 def progress_display(first_ms: int, until_ms: int) -> Iterator[Show]:
-    """The bar is filled by publish time, from that of the first message to the end of the period."""
+    """Show the progress by publish time, from the first message to the end of the period."""
     if sys.stderr.isatty():
         with _bar(first_ms, until_ms) as show:
             yield show
@@ -55,7 +55,7 @@ def _lines() -> Show:
 
 
 def warn(text: str) -> None:
-    """Print a line; a bar stays below it."""
+    """Print a line above the bar."""
     print(f"cns: {text}", file=sys.stderr, flush=True)
 
 

@@ -13,7 +13,7 @@ from cns_common.errors import EXIT_USAGE, RequestError, StartError
 
 
 def compile_filter(text: str, scope: Scope) -> Callable[[Notification], bool]:
-    """Return the test of a notification; '' lets everything through. Raises StartError for an invalid policy."""
+    """Return a test for notifications; '' accepts all. Raises StartError for an invalid policy."""
     if not text:
         return _everything
     try:
@@ -28,7 +28,7 @@ def _everything(_: Notification) -> bool:
 
 
 def _matches(policy: Filter, notification: Notification) -> bool:
-    """False also where the policy cannot be evaluated: a malformed attribute, or a body that is no JSON object."""
+    """Also False if the policy cannot be evaluated: a malformed attribute, or a body that is not a JSON object."""
     if policy.scope is Scope.ATTRIBUTES:
         values = attribute_values(notification.attributes)
     else:

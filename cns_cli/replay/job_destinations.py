@@ -1,7 +1,7 @@
-"""Replays to subscriptions of the service: to one, or to all that a topic has now. They put endpoint jobs.
+"""Replays to one subscription, or to all current subscriptions of a topic, by endpoint jobs.
 
-The jobs are durable when they are put, and the workers deliver them like any others: with retries, dead-letter queues
-and delivery events. Sequence numbers are those of the first delivery.
+The jobs are durable once they are enqueued. Workers deliver them like any other: with retries, dead-letter queues and
+delivery events. Sequence numbers are those of the first delivery.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cns_common.clock import Clock
 from cns_common.events.schema import EventSink
 
 JOBS_AT_ONCE = 400
-"""Jobs held in memory before they are put; they contain their notifications."""
+"""The limit of jobs in memory; they contain their notifications."""
 
 
 class JobContext(NamedTuple):
@@ -36,7 +36,7 @@ class JobContext(NamedTuple):
 
 
 class SubscriptionDestination(ReplayDestination):
-    """One subscription. Its own filter policy counts, too."""
+    """One subscription, subject to its own filter policy."""
 
     def __init__(self, context: JobContext, subscription: Subscription, replay_id: str) -> None:
         self._context = context
@@ -56,7 +56,7 @@ class SubscriptionDestination(ReplayDestination):
 
 
 class AllSubscriptionsDestination(ReplayDestination):
-    """All subscriptions that a topic has now, by their filter policies. Nothing is published or archived anew."""
+    """All current subscriptions of a topic, by their filter policies. No message is published or archived again."""
 
     def __init__(self, context: JobContext, matcher: SubscriptionMatcher, topic_arn: str, replay_id: str) -> None:
         self._context = context

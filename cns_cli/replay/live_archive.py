@@ -10,7 +10,7 @@ from cns_cli.replay.model import PAGE_MESSAGES, PastArchive, PastMessage, Replay
 
 
 class LiveArchive(PastArchive):
-    """Positions are keys."""
+    """The live archive. Its positions are message keys."""
 
     def __init__(self, archives: ArchiveStore, archive: Archive) -> None:
         self._archives = archives
@@ -25,7 +25,7 @@ class LiveArchive(PastArchive):
         return self._archive.began_ms - SKEW_MS_MAX
 
     def end_ms(self, now_ms: int) -> int:
-        """Messages published from now on are not replayed, or a replay into the same topic might never end."""
+        """Exclude messages published from now on: a replay into the same topic might never end."""
         return now_ms + 1
 
     def is_whole_in(self, archive: Archive, since_ms: int, until_ms: int) -> bool:

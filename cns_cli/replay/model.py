@@ -1,4 +1,4 @@
-"""The contracts of a bulk replay: where messages come from, and where they go. ADR 0017 has the decisions."""
+"""The contracts of a bulk replay: the source and the destination of messages (ADR 0017)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cns.notification import Notification
 from cns_common.errors import StartError
 
 PAGE_MESSAGES = 100
-"""Messages read, sent and recorded together. A replay that is killed repeats at most as many."""
+"""The number of messages that are read, sent and recorded together: a killed replay repeats at most these."""
 EXIT_STOPPED = 1
 
 
@@ -25,7 +25,7 @@ class PastMessage(msgspec.Struct, frozen=True):
 
 class ReplaySource(Protocol):
     def messages(self, after: str, after_ms: int) -> AsyncIterator[list[PastMessage]]:
-        """Pages of at most PAGE_MESSAGES messages behind the position `after`, which was published at `after_ms`."""
+        """Yield pages of at most PAGE_MESSAGES messages after the position `after`, published at `after_ms`."""
         ...
 
 
@@ -34,21 +34,21 @@ class PastArchive(Protocol):
 
     @property
     def id(self) -> str:
-        """The id of a live archive; empty for the table, which has all of them."""
+        """The id of a live archive; empty for the table, which has all archives of a topic."""
         ...
 
     @property
     def first_ms(self) -> int:
-        """No message was published earlier; ms since the epoch."""
+        """The lower bound of publish times; ms since the epoch."""
         ...
 
     def end_ms(self, now_ms: int) -> int:
-        """Messages of a replay that begins now were published earlier than this."""
+        """The upper bound of publish times of a replay that begins now."""
         ...
 
     def is_whole_in(self, archive: Archive, since_ms: int, until_ms: int) -> bool:
-        """Whether the messages published in [since_ms, until_ms) are in this archive of a topic, but for those that it
-        keeps no more. Raises StartError where it has some of them alone."""
+        """Whether `archive` has the messages published in [since_ms, until_ms), except expired ones. Raises StartError
+        if it has only some of them."""
         ...
 
     def messages_in(self, since_ms: int, until_ms: int) -> ReplaySource:
@@ -58,9 +58,9 @@ class PastArchive(Protocol):
 
 class ReplayDestination(Protocol):
     async def send(self, notifications: Sequence[Notification]) -> int:
-        """Send in order; all is durable or answered when this returns. Returns how many were sent.
+        """Send the notifications in order. When this returns, all are durable or answered. Returns how many were sent.
 
-        Raises ReplayStopped, after which a part of the notifications may have been sent.
+        Raises ReplayStopped: then some of the notifications may have been sent.
         """
         ...
 

@@ -13,7 +13,7 @@ from cns_pipeline.period import Period
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """`period_text` has the options of the period as they were given: `-24h` names the same replay an hour later."""
+    """`period_text`: the options of the period as given, so that `-24h` names the same replay an hour later."""
 
     topic: str  # ARN
     target: str  # ARN of a subscription or topic; '' only in a dry run
@@ -27,7 +27,7 @@ class ReplayOptions:
 
     @property
     def identity(self) -> str:
-        """The text that names the replay. The same command continues a replay that was stopped; the rate may change."""
+        """The text that identifies a replay: the same command continues it, at any rate."""
         named = {
             "topic": self.topic,
             "to": self.target,

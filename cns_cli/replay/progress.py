@@ -1,5 +1,4 @@
-"""The record of a replay on disk: which replay it is, and how far it has come. A command that finds one continues
-it."""
+"""The record of a replay on disk: its options and its position. A command that finds it continues the replay."""
 
 from __future__ import annotations
 
@@ -21,18 +20,18 @@ _NAME_CHARS = 16
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """`position` is that of the last message of a page that was sent whole. Times are ms since the epoch."""
+    """`position`: the last message of the last page that was sent completely. Times are ms since the epoch."""
 
     id: str
     command: str
-    """The options that define the replay, for a person who finds the file."""
+    """The options of the replay, for a person who finds the file."""
     since_ms: int
     until_ms: int
     archive: str = ""
-    """The id of the live archive that is read; empty: the table."""
+    """The id of the live archive; empty: the table."""
     position: str = ""
     at_ms: int = 0
-    """When the message at `position` was published."""
+    """The publish time of the message at `position`."""
     read: int = 0
     sent: int = 0
     resumed: int = 0
@@ -46,7 +45,7 @@ class ReplayRecord(Protocol):
 
 
 class ProgressFile(ReplayRecord):
-    """Use as a context manager: it holds the lock of this replay."""
+    """A context manager that holds the lock of this replay."""
 
     def __init__(self, data: Path, command: str) -> None:
         self._directory = data / DIRECTORY
@@ -67,7 +66,7 @@ class ProgressFile(ReplayRecord):
             self._directory.rmdir()
 
     def load(self) -> Progress | None:
-        """None for a new replay."""
+        """Returns None for a new replay."""
         try:
             return msgspec.json.decode(self.path.read_bytes(), type=Progress)
         except FileNotFoundError:
@@ -77,7 +76,7 @@ class ProgressFile(ReplayRecord):
             raise StartError(reason, EXIT_DATA_UNUSABLE) from error
 
     def save(self, progress: Progress) -> None:
-        """Replace the record; it outlasts a power cut when this returns."""
+        """Replace the record durably."""
         written = self.path.with_suffix(".new")
         try:
             with written.open("wb") as file:
@@ -90,6 +89,6 @@ class ProgressFile(ReplayRecord):
             raise unusable(f"cannot write {self.path}", error) from error
 
     def remove(self) -> None:
-        """The replay is complete."""
+        """Remove the record of a complete replay."""
         self.path.with_suffix(".new").unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Runs a bulk replay: read a page of the archive, send what is wanted of it, record how far the replay has come."""
+"""Runs a bulk replay: read a page of the archive, send the wanted messages, record the progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages from the archive table, which DuckDB reads: no Java and no running service is needed."""
+"""Messages from the archive table, read by DuckDB: without Java and without a running service."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.storage import Storage
 
 MEMORY = "512MB"
-"""The memory limit of DuckDB, which sorts larger data on disk."""
+"""The memory limit of DuckDB; it sorts more data on disk."""
 _POSITION = "printf('%014d %s %s', archive_began_ms, archive, key)"
-"""Sorts in the order of replay: earlier archives of the topic first, then by key."""
+"""Positions sort in the order of replay: archives of the topic by age, then keys."""
 _QUERY = (
     f"SELECT {_POSITION} AS place, * FROM read_parquet(?, union_by_name = true, hive_partitioning = false)"
     " WHERE at_ms >= ? AND at_ms < ? AND place > ? ORDER BY archive_began_ms, archive, key"
@@ -30,7 +30,7 @@ _QUERY = (
 
 
 def open_table(out: Path, topic_arn: str) -> TableArchive:
-    """The table in an output directory of the pipeline. Raises StartError if it lacks the topic."""
+    """Open the table in an output directory of the pipeline. Raises StartError if it lacks the topic."""
     directory = PipelinePaths(out).archive
     if not Path(directory.text).is_dir():
         raise StartError(f"there is no archive table in {out}: `cns pipeline archive` makes it", EXIT_DATA_UNUSABLE)
@@ -54,7 +54,7 @@ class TableArchive(PastArchive):
         return date_ms(self._manifest.days[0].date)
 
     def end_ms(self, now_ms: int) -> int:
-        """All of the table, also if the clock of its service was ahead."""
+        """The end of the table, also if the clock of its service was ahead."""
         return date_ms(self._manifest.days[-1].date) + DAY_MS
 
     def is_whole_in(self, archive: Archive, since_ms: int, until_ms: int) -> bool:
@@ -86,7 +86,7 @@ class TableSource(ReplaySource):
             return
         duckdb = _import_duckdb()
         with duckdb.connect(config={"memory_limit": MEMORY, "threads": 1}) as connection:
-            connection.execute("SET enable_progress_bar = false")  # it would be printed on standard output
+            connection.execute("SET enable_progress_bar = false")  # it would be on standard output
             try:
                 values = [self._paths, self._since_ms, self._until_ms, after]
                 found = await asyncio.to_thread(connection.execute, _QUERY, values)  # a large one takes long
@@ -99,7 +99,7 @@ class TableSource(ReplaySource):
 
 
 def _message(columns: dict[str, Any]) -> PastMessage:
-    """Files of an earlier version lack columns that have a default."""
+    """Fill in columns that files of an earlier version lack."""
     read = ArchiveRow(**{name: columns[name] for name in ArchiveRow._fields if name in columns})
     structs: list[dict[str, str]] = columns["attributes"]
     attributes = [ArchivedAttribute(**each) for each in structs]

@@ -1,4 +1,4 @@
-"""The option --to: what a replay is sent to, from its text."""
+"""Parses the target of a replay: the option --to."""
 
 from __future__ import annotations
 

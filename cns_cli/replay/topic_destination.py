@@ -1,4 +1,4 @@
-"""Replays into a topic that does not have the messages: publishes them again, with their ids, times and attributes."""
+"""Replays into a topic that does not have the messages: publishes them again with their ids, times and attributes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cns_cli.replay.pace import Sleep
 
 
 class TopicDestination(ReplayDestination):
-    """The topic archives the messages if it has an archive. A FIFO topic gives them new sequence numbers."""
+    """A topic. It archives the messages if it has an archive; a FIFO topic gives them new sequence numbers."""
 
     def __init__(
         self, dispatcher: PublishAcceptor, port: QueuePort, view: TopicView, replay_id: str, sleep: Sleep
@@ -49,5 +49,5 @@ class TopicDestination(ReplayDestination):
 
 
 def stored_bytes(notification: Notification) -> int:
-    """The size of all texts and attributes: at most as much again as what the publisher sent."""
+    """The size of all texts and attributes: at most twice the size of the publish."""
     return publish_bytes("".join(notification.texts.values()), notification.attributes)

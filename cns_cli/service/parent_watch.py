@@ -1,4 +1,4 @@
-"""Stops a process when the program that started it is gone, however that ended."""
+"""Stops a process when the program that started it ends, even by SIGKILL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ READ_BYTES = 65_536
 
 
 def stop_with_parent() -> None:
-    """Send SIGTERM to this process when standard input ends. What is read before is dropped."""
+    """Send SIGTERM to this process when standard input ends. Its content is ignored."""
     threading.Thread(target=_read_to_the_end, args=(sys.stdin.fileno(),), name="end-of-input", daemon=True).start()
 
 

@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from cns_server.standby import Standby
 
 DATA_LOCK_TIMEOUT_S = 15.0
-"""The longest wait of a start for the processes of a killed `cns up` to release the data directory."""
+"""The limit for processes of a killed `cns up` to release the data directory."""
 POLL_INTERVAL_S = 0.1
 STORE_RETRY_S = 1.0
 EXIT_STORE_LOST = 1
-"""The store's process is being restarted: the supervisor restarts this one, too."""
+"""The store process restarts: the supervisor restarts this process, too."""
 AUTH_OFF = "cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only."
 LOCALSTACK_READY = "Ready."
-"""The line of LocalStack's log that programs wait for."""
+"""The line in LocalStack's log that programs wait for."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceProcess:
-    """The settings and sockets of a process. It calls `ready` when it does its work."""
+    """The settings and sockets of a process. It calls `ready` once it works."""
 
     settings: Settings
     listeners: Listeners
@@ -61,7 +61,7 @@ def main(role: str) -> None:
 
 
 def read_settings() -> Settings:
-    """Read the settings, and name the variables that are none. Raises StartError."""
+    """Read the settings, and warn about unknown variables. Raises StartError."""
     settings = load_settings()
     for line in unread_settings():
         print(f"cns: {line}", file=sys.stderr)  # for a person
@@ -146,7 +146,7 @@ async def _serve_api(
         process.ready()
 
         def close_port() -> None:
-            if site is None or not site.leaving:  # else the process stands by on it
+            if site is None or not site.leaving:  # a process that leaves its site keeps the port
                 process.listeners.close()
 
         end = end_of_work(site, stop or _stop_signal(settings))
@@ -155,7 +155,7 @@ async def _serve_api(
 
 
 async def _stand_by(process: ServiceProcess, site: SiteMembership, stop: asyncio.Future[None]) -> Standby:
-    """Answer calls with 503 until this site is active; what is returned does so until it is stopped."""
+    """Answer calls with 503 until this site is active. The returned server does so until it is stopped."""
     from cns_server.standby import Standby
 
     standby = Standby(process.settings, site, process.listeners.duplicates())
@@ -203,8 +203,8 @@ async def _work(
 
 @contextmanager
 def _start(settings: Settings, site: SiteMembership | None) -> Iterator[None]:
-    """End a start with one line if the store does not answer in time; a process of one of two sites tries again.
-    Later failures of the store do not end a process."""
+    """Raise StartError if the store does not answer in time at the start. With two sites, try again instead. Later
+    failures of the store do not end a process."""
     try:
         yield
     except (StoreUnavailable, OutcomeUnknown) as error:
@@ -225,7 +225,7 @@ ROLES: dict[str, Callable[[ServiceProcess], Coroutine[Any, Any, None]]] = {
 async def open_store(settings: Settings) -> StoreHost:
     """Open the store. Wait for a killed predecessor or a short command to release the data directory.
 
-    A second `cns up` fails earlier, at a lock of its own.
+    A second `cns up` fails earlier, at its own lock.
     """
     from cns_backend.store_host import StoreHost
 
@@ -265,7 +265,7 @@ async def print_first_key(settings: Settings, host: StoreHost) -> None:
 
 
 async def print_cluster_start(settings: Settings, backend: Backend) -> None:
-    """Print what a person needs. No account is created: several processes may start at once."""
+    """Print the address. No account is created: several processes may start at once."""
     _warn_of_auth_off(settings)
     if settings.auth == "on" and not await backend.accounts.accounts():
         print("cns: there are no accounts yet: `cns account create` creates one", flush=True)
@@ -287,7 +287,7 @@ def _announce(settings: Settings, url: str, data: str) -> None:
 
 
 def _stop_signal(settings: Settings) -> asyncio.Future[None]:
-    """Return a future that is done when SIGTERM or SIGINT arrives. From then on the time of the process is limited."""
+    """Return a future that completes at SIGTERM or SIGINT. From then on the process has limited time to stop."""
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()
 

@@ -31,9 +31,9 @@ def receiver(
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
     until_input_ends: UntilInputEnds = False,
 ) -> None:
-    """Run an HTTP endpoint for testing deliveries: it confirms, records and verifies, and fails on request.
+    """Run an HTTP endpoint for testing deliveries: it confirms, records and verifies, and fails as requested.
 
-    The query of the subscribed URL says how it fails; this one twice, then it succeeds:
+    The query of the subscribed URL sets the behaviour. This endpoint fails twice, then succeeds:
     http://127.0.0.1:6060/endpoint/a?status=500&times=2
 
     status=503, retry_after=30, redirect=URL, body=TEXT, body_bytes=N: the answer;

@@ -1,4 +1,4 @@
-"""`cns restart`: the code as it is installed now takes the place of a running `cns up`, with the same sockets."""
+"""`cns restart`: replaces the code of a running `cns up` by the installed code, and keeps its sockets."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ EXIT_RESTART_FAILED = 1
 
 
 def restart(data: Data = None, json: Json = False) -> None:
-    """Restart the running service with the code that is installed now. Nobody is refused meanwhile: callers wait.
+    """Restart the running service with the installed code. No call is refused: callers wait.
 
-    Settings are those that `cns up` was started with. It ends when the new processes do their work. Code that does not
-    start with these settings is refused: the service goes on as it is.
+    The settings of `cns up` stay. The command returns when the new processes work. If the code does not start with
+    these settings, the restart is refused, and the service runs on unchanged.
 
     Example: cns restart --data /var/lib/cns
     """
@@ -41,7 +41,7 @@ def restart_service(directory: Path) -> list[ChildStatus]:
         raise StartError(f"no `cns up` runs on {directory}", EXIT_RESTART_FAILED)
     before = read_status(directory / STATUS_FILE)
     if not any(process.ready and _parent(process.pid) == supervisor for process in before):
-        text = f"process {supervisor} starts, or cannot be restarted so (another version or machine): stop it, start it"
+        text = f"process {supervisor} is starting, or is of another version or machine: stop it, and start it again"
         raise StartError(text, EXIT_RESTART_FAILED)
     refused = directory / REFUSED_FILE
     refused.unlink(missing_ok=True)
@@ -55,7 +55,7 @@ def restart_service(directory: Path) -> list[ChildStatus]:
         found = read_status(directory / STATUS_FILE)
         if found and all(process.ready and process.pid not in old for process in found):
             return found
-        replaced = replaced or sum(process.restarts for process in found) < deaths  # the new program counts anew
+        replaced = replaced or sum(process.restarts for process in found) < deaths  # the new program counts from 0
         if replaced and any(process.crash_loop for process in found):
             raise StartError("the new processes die: see what `cns up` printed", EXIT_RESTART_FAILED)
         if refused.exists():
@@ -70,7 +70,7 @@ def supervisor_of(directory: Path) -> int:
 
 
 def _parent(pid: int) -> int:
-    """0 if there is no such process."""
+    """Returns 0 if there is no such process."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:

@@ -27,22 +27,21 @@ from cns_server.listener import EXIT_PORT_TAKEN, Listeners
 
 LOCK_FILE = "up.lock"
 STOP_S = 40.0
-"""A process that was told to stop ends itself within 38 s, see `cns_common.process.stop_limit`. One that cannot even do
-so is killed."""
+"""A stopping process exits by itself within 38 s, see `cns_common.process.stop_limit`. After this time it is killed."""
 _HAND_OVER, _TRIAL = "_CNS_HAND_OVER", "_CNS_TRIAL"
 TRIAL_S_MAX = 60.0
-"""The time for new code to show that it starts."""
+"""The limit for new code to show that it starts."""
 REFUSED_FILE = "restart.refused"
-"""A file in the data directory: why a restart was refused, for `cns restart`."""
+"""The file in the data directory with the reason why a restart was refused, for `cns restart`."""
 _API, _STORE, _WORKER = MODULES = ("cns_server.api", "cns_backend.store_host", "cns_workers.worker")
-"""The modules that the processes share; the drivers of a cluster come in the processes: some of them start threads."""
+"""The modules that processes share. Drivers of a cluster are imported in each process: some start threads."""
 
 
 class HandOver(msgspec.Struct, frozen=True):
-    """A `cns up` leaves it to the one that takes its place in the same process: `cns restart`."""
+    """What a `cns up` hands over to its successor in the same process, at `cns restart`."""
 
     lock: int | None = None
-    """The file descriptor of the lock: nobody else can take it meanwhile."""
+    """The file descriptor of the lock, which stays held."""
     sockets: dict[str, int] = {}
     """File descriptors by the names of `Listeners`."""
     pids: dict[str, int] = {}
@@ -54,7 +53,7 @@ def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
     handed_over = _read_hand_over()
     settings = read_settings()
     listeners = Listeners(settings, inherited=handed_over.sockets)
-    if os.environ.get(_TRIAL):  # noqa: TID251  # a word of the program to itself, no setting
+    if os.environ.get(_TRIAL):  # noqa: TID251  # internal, no setting
         listeners.check()
         import_modules(MODULES)
         return 0
@@ -91,13 +90,13 @@ def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
 
 
 def _read_hand_over() -> HandOver:
-    text = os.environ.pop(_HAND_OVER, "")  # noqa: TID251  # a word of the program to itself, no setting
+    text = os.environ.pop(_HAND_OVER, "")  # noqa: TID251  # internal, no setting
     return msgspec.json.decode(text, type=HandOver) if text else HandOver()
 
 
 def _execute_anew(hand_over: HandOver) -> str:
-    """Run the program as it is installed now, in this process: it keeps the sockets and has the same children. Returns
-    a text if it does not start."""
+    """Replace this process by the installed program: it keeps the sockets and the children. Returns the reason if it
+    does not start."""
     program, words = sys.executable, sys.orig_argv
     environment = {name: text for name, text in os.environ.items() if name != _TRIAL}  # noqa: TID251  # for a program
     trial = [program, *words[1:]]
@@ -115,7 +114,7 @@ def _execute_anew(hand_over: HandOver) -> str:
 
 
 def _open(listeners: Listeners, settings: Settings) -> None:
-    """Open the sockets, which processes of a killed `cns up` may still have. Raises StartError."""
+    """Open the sockets, which processes of a killed `cns up` may still hold. Raises StartError."""
     give_up_s, waiting = time.monotonic() + DATA_LOCK_TIMEOUT_S, False
     while True:
         try:
@@ -170,13 +169,13 @@ def _names(role: str, n: int) -> list[str]:
 
 
 def import_modules(modules: tuple[str, ...]) -> None:
-    """Import what the processes share. Raises StartError."""
+    """Import the shared modules. Raises StartError."""
     try:
         for module in modules:
             import_module(module)
     except ModuleNotFoundError as error:
         raise extra_missing(error) from error
-    gc.freeze()  # collections in the children leave these pages shared
+    gc.freeze()  # so that collections in children do not copy these pages
 
 
 def _work(role: str, settings: Settings, lock: int, listeners: Listeners, ready: Callable[[], None]) -> int:

@@ -21,13 +21,13 @@ def up(
     auth: Annotated[str | None, typer.Option(help="on, or off: any credentials pass. Default: on.")] = None,
     api: Annotated[int, typer.Option(envvar="CNS_API", min=1, max=64, help="API processes.")] = 1,
     worker: Annotated[
-        bool, typer.Option(envvar="CNS_WORKER", help="Whether to run workers; off if Celery workers deliver.")
+        bool, typer.Option(envvar="CNS_WORKER", help="Whether to run workers, unless Celery workers deliver.")
     ] = True,
     workers: Annotated[int, typer.Option(envvar="CNS_WORKERS", min=1, max=64, help="Worker processes.")] = 1,
     account_id: Annotated[str | None, typer.Option(help="Account of callers with --auth=off.")] = None,
     compat: Annotated[str | None, typer.Option(help="localstack: its port, pages and URLs. Default: none.")] = None,
     region: Annotated[str | None, typer.Option(help="Region of unsigned calls. Default: us-east-1.")] = None,
-    public_url: Annotated[str | None, typer.Option(help="Beginning of returned URLs. Default: the Host.")] = None,
+    public_url: Annotated[str | None, typer.Option(help="Start of returned URLs. Default: the Host header.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: serve https.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
     test_clock: Annotated[bool, typer.Option("--test-clock", help="POST /_cns/clock advances time.")] = False,
@@ -49,7 +49,7 @@ def up(
     }
     options = {f"CNS_{name}": str(value) for name, value in given.items() if value is not None}
     os.environ.update(options)  # noqa: TID251  # the processes read them as settings
-    gc.disable()  # until everything is built; from here on, since most of it is built by imports
+    gc.disable()  # while the service is built, mostly by imports
     from cns_cli.service.supervise import run_up
 
     sys.exit(run_up(api, workers if worker else 0, until_input_ends=until_input_ends))
@@ -63,7 +63,7 @@ def api() -> None:
 def worker(
     role: Annotated[
         str | None,
-        typer.Option(envvar="CNS_WORKER_ROLES", help="Some of producer,consumer,maintenance. Default: all."),
+        typer.Option(envvar="CNS_WORKER_ROLES", help="From producer,consumer,maintenance. Default: all."),
     ] = None,
 ) -> None:
     """Run one worker of the cluster form, without Celery (CNS_STORE=cassandra)."""

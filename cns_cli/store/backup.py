@@ -1,4 +1,4 @@
-"""`cns backup`: a verified copy of the store and its key, of a running service or without one."""
+"""`cns backup`: a verified copy of the store and its key, whether the service runs or not."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from cns_common.configuration.settings import load_settings
 
 
 def backup(
-    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="It is made, and must not exist yet.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A new directory.")],
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Copy the store and its key into a new directory, beside a running service, and verify the copy. It has every
+    """Copy the store and its key into a new directory, and verify the copy. The service may run. The copy has every
     message that was acknowledged before the backup began.
 
     Example: cns backup /var/backups/cns/2026-11-24

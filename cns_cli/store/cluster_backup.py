@@ -1,4 +1,4 @@
-"""The commands to run for a backup of the cluster form, whose data are Cassandra's."""
+"""Prints the commands for a backup of the cluster form, whose data are in Cassandra."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EXIT_ELSEWHERE = 2
 
 
 def print_cluster_steps(settings: Settings) -> int:
-    """Print the commands. Returns the exit code, which says that nothing was done here."""
+    """Print the commands. The exit code says that nothing was done."""
     keyspace = settings.cassandra_keyspace
     print(f"nodetool flush {keyspace}                    # on each node of Cassandra")
     print(f"nodetool snapshot -t cns-$(date +%F) {keyspace}  # on each node; copy its snapshots elsewhere")

@@ -1,4 +1,4 @@
-"""`cns compact`: gives the room that deleted messages left in the store's file back to the disk."""
+"""`cns compact`: returns unused space of the store's file to the disk."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 import apsw
 
 from cns_cli.options import Data, Json
-from cns_cli.output import print_json
+from cns_cli.output import print_json, refuse
 from cns_cli.progress import open_steps
 from cns_cli.store.restore import locked
 from cns_cli.store_access import require_store
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
 from cns_common.data_owner import give_to_owner
-from cns_common.errors import EXIT_USAGE, StartError
+from cns_common.errors import StartError
 from cns_common.logs import set_up_logs
 from cns_common.sqlite.database import LOCK_FILE, STORE_FILE
 from cns_common.sqlite.disk_space import is_full
@@ -25,15 +25,14 @@ from cns_common.sqlite.wal import open_index
 
 
 def compact(data: Data = None, json: Json = False) -> None:
-    """Give the unused room of the store's file back to the disk. Refuses a running service, and a disk without twice
-    the room of what is in use, which it says first; killed, it changes nothing.
+    """Return the unused space of the store's file to the disk. The service must not run. The disk needs free space of
+    twice the used size, which is printed first. If the command is killed, nothing changes.
 
     Example: cns compact --data data
     """
     settings = load_settings(data)
     if settings.store == "cassandra":
-        print("cns: this compacts the embedded store; Cassandra compacts its own", file=sys.stderr)
-        sys.exit(EXIT_USAGE)
+        refuse("this compacts the embedded store; Cassandra compacts its own")
     require_store(settings)
     directory = settings.data.absolute()
     store = directory / STORE_FILE
@@ -58,12 +57,12 @@ def compact(data: Data = None, json: Json = False) -> None:
 
 
 def _open_and_compact(store: Path) -> None:
-    """Raises apsw.FullError when the disk has no room, whichever error SQLite reports then."""
+    """Raises apsw.FullError when the disk is full, whatever error SQLite reports."""
     connection, index_fd = connect(str(store), None), None
     try:
         check(connection, store)
         index_fd = open_index(store)
-        log_lost_commits(store, index_fd)  # before the log goes
+        log_lost_commits(store, index_fd)  # before the log is removed
         _say_need(connection, store)
         with open_steps("compacting the store"):
             _compact(connection, str(store.parent))
@@ -78,11 +77,11 @@ def _open_and_compact(store: Path) -> None:
 
 
 def _say_need(connection: apsw.Connection, store: Path) -> None:
-    """SQLite writes the pages in use to a temporary file, then to the log. Raises StartError if there is no room."""
+    """SQLite writes the used pages to a temporary file, then to the log. Raises StartError for a lack of space."""
     pages, unused = connection.pragma("page_count"), connection.pragma("freelist_count")
     needed, disk = 2 * (pages - unused) * PAGE_BYTES, os.statvfs(store.parent)
     free = disk.f_bavail * disk.f_frsize
-    text = f"{unused * PAGE_BYTES:,} bytes of {store} are unused; to give them back takes {needed:,} bytes meanwhile"
+    text = f"{unused * PAGE_BYTES:,} bytes of {store} are unused; to return them takes {needed:,} bytes meanwhile"
     if free < needed:
         raise StartError(f"{text}, and the disk has {free:,}", EXIT_DATA_FULL)
     print(f"cns: {text}, of {free:,} that are free", file=sys.stderr, flush=True)

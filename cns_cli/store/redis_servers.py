@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from cns_cli.activity import recorded
 from cns_cli.options import Json
-from cns_cli.output import print_json, print_value
+from cns_cli.output import print_json, print_value, refuse
 from cns_common.clock import Clock
 from cns_common.configuration.checks import check_redis_url
 from cns_common.configuration.settings import load_settings
-from cns_common.errors import EXIT_USAGE, CnsError, StartError
+from cns_common.errors import CnsError, StartError
 from cns_common.redis.urls import address_of, check_server_name
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only
@@ -37,7 +37,7 @@ ServerUrl = Annotated[
 
 @servers.command("list")
 def servers_list(json: Json = False) -> None:
-    """Print the servers: name, address, whether it hides messages, the number of its epoch."""
+    """Print name, address, state and epoch of each server."""
     states = _run(lambda found: found.states())
     if not states:
         print("cns: no process with CNS_REDIS has started yet", file=sys.stderr)
@@ -53,14 +53,14 @@ def servers_list(json: Json = False) -> None:
 
 @servers.command("add")
 def servers_add(name: ServerName, url: ServerUrl, json: Json = False) -> None:
-    """Add a server: its share of the queues moves to it, without loss."""
+    """Add a server: its share of the queues moves to it without loss."""
     from cqs.engines.cluster.servers.operator import added  # only this form has its drivers installed
 
     try:
         check_server_name(name)
         check_redis_url(url)
     except ValueError as error:
-        _refuse(str(error), EXIT_USAGE)
+        refuse(error)
     with recorded(None, "AddRedisServer", name):
         _change(added(name, address_of(url)))
     print_value({"added": name}, f"cns: {name} is used; add it to CNS_REDIS of all processes", json=json)
@@ -74,14 +74,14 @@ def servers_remove(name: ServerName, json: Json = False) -> None:
     with recorded(None, "RemoveRedisServer", name):
         _change(removed(name))
     print_value(
-        {"removed": name}, f"cns: {name} is not used any more; remove it from CNS_REDIS of all processes", json=json
+        {"removed": name}, f"cns: {name} is no longer used; remove it from CNS_REDIS of all processes", json=json
     )
 
 
 def _change(change: ServerChange) -> None:
     followed = _run(lambda found: found.change(change))
     if not followed:
-        _refuse("the list is changed, but not all processes follow: see their logs", EXIT_FAILED)
+        refuse("the list is changed, but not all processes use it yet: see their logs", EXIT_FAILED)
 
 
 def _run(work: Callable[[RedisServers], Awaitable[Result]]) -> Result:
@@ -95,13 +95,8 @@ def _run(work: Callable[[RedisServers], Awaitable[Result]]) -> Result:
     try:
         return asyncio.run(run())
     except StartError as error:
-        _refuse(str(error), error.exit_code)
+        refuse(error, error.exit_code)
     except ValueError as error:
-        _refuse(str(error), EXIT_USAGE)
+        refuse(error)
     except CnsError as error:
-        _refuse(str(error), EXIT_FAILED)
-
-
-def _refuse(why: str, code: int) -> NoReturn:
-    print(f"cns: {why}", file=sys.stderr)
-    sys.exit(code)
+        refuse(error, EXIT_FAILED)

@@ -1,7 +1,7 @@
 """`cns restore`: puts a backup into a data directory that no service uses.
 
-The copy is made and verified beside the store first. Then a marker, with which no service starts, guards the exchange
-of the files. A restore that is killed meanwhile is completed by the next `cns restore`.
+First a copy is made and verified beside the store. Then a marker, which prevents a start of the service, guards the
+exchange of the files. The next `cns restore` completes a killed one.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from cns_common.sqlite.integrity_check import check_integrity
 from cns_common.sqlite.opening import MASTER_KEY_FILE, RESTORE_FILE
 
 BOOTS_SKIPPED = 1_000
-"""Receipt handles and numbers of messages contain the number of the start. Those that were given out after the backup,
-or by the store that is replaced, must not name messages of the restored store."""
+"""Receipt handles and message numbers contain the number of the start. The restore skips this many, so that those
+issued after the backup, or by the replaced store, do not name messages of the restored store."""
 SCRATCH = ".restored"
 ASIDE = "before-restore-"
 _LOGS = (f"{STORE_FILE}-wal", f"{STORE_FILE}-shm")
 
 
 class StoreExchange(msgspec.Struct, frozen=True):
-    """The content of the marker. `aside` is the directory that the former files go to."""
+    """The content of the marker. `aside`: the directory for the former files."""
 
     backup: str
     aside: str
@@ -58,12 +58,12 @@ class StoreExchange(msgspec.Struct, frozen=True):
 
 def restore(
     directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="As `cns backup` made it.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Keep an existing store aside, and replace it.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Move an existing store aside, and replace it.")] = False,
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Put a backup into the data directory. Refuses a running service, a damaged backup, one of a newer version, and
-    an existing store unless it is told to replace it.
+    """Put a backup into the data directory. Refused if a service runs, if the backup is damaged or of a newer version,
+    or if there is a store and no --replace.
 
     Example: cns restore /var/backups/cns/2026-11-24 --data data
     """
@@ -76,7 +76,7 @@ def restore(
     except OSError as error:
         raise unusable(f"cannot restore into {settings.data.absolute()}", error) from error
     with recorded(data, "Restore", str(directory.absolute()), f"former store in {aside}" if aside else ""):
-        pass  # done above: one that is refused changes nothing, and writes nothing into the directory
+        pass  # done above: a refused restore writes nothing, not even this record
     if json:
         print_json([{"data": str(settings.data.absolute()), "backup": str(directory.absolute()), "aside": aside}])
         return
@@ -87,7 +87,7 @@ def restore(
 
 @contextmanager
 def locked(data: Path) -> Iterator[None]:
-    """Keep services away. Raises StartError if one runs."""
+    """Keep services from starting. Raises StartError if one runs."""
     fds = []
     try:
         for name in (UP_LOCK_FILE, LOCK_FILE):
@@ -116,7 +116,7 @@ def _restore(settings: Settings, backup: Path, *, replace: bool) -> str:
     try:
         _prepare(data, backup, manifest)
     except (StartError, OSError):
-        _remove_scratch(data)  # its service may need the room
+        _remove_scratch(data)  # the service may need the space
         raise
     exchange = StoreExchange(str(backup), str(data / f"{ASIDE}{Clock().real_ms()}"))
     scratch = data / f"{RESTORE_FILE}.new"
@@ -143,14 +143,14 @@ def _read_marker(marker: Path) -> StoreExchange:
 
 def _check_target(settings: Settings, data: Path, manifest: BackupManifest, *, replace: bool) -> None:
     if manifest.master_key == KEY_GIVEN and not settings.master_key:
-        raise StartError("the backup has no master key: set CNS_MASTER_KEY to the key of then", EXIT_DATA_UNUSABLE)
+        raise StartError("the backup has no master key: set CNS_MASTER_KEY to the key at that time", EXIT_DATA_UNUSABLE)
     if not replace and ((data / STORE_FILE).exists() or (data / MASTER_KEY_FILE).exists()):
         text = f"there is a store in {data}: restore into another directory, or use --replace, which keeps it aside"
         raise StartError(text, EXIT_DATA_UNUSABLE)
 
 
 def _prepare(data: Path, backup: Path, manifest: BackupManifest) -> None:
-    """Make the new files beside the existing ones, and verify them."""
+    """Write and verify the new files beside the existing ones."""
     store = data / f"{STORE_FILE}{SCRATCH}"
     _remove_scratch(data)
     with open_steps("copying the store") as steps:
@@ -173,7 +173,7 @@ def _prepare(data: Path, backup: Path, manifest: BackupManifest) -> None:
 
 
 def _last_boot(store: Path) -> int:
-    """The number of the last start of the store that is replaced; 0 if there is none, or it cannot be read."""
+    """The number of the last start of the replaced store; 0 if there is none, or it cannot be read."""
     if not store.exists():
         return 0
     try:
@@ -193,10 +193,10 @@ def _remove_scratch(data: Path) -> None:
 
 
 def _exchange(data: Path, exchange: StoreExchange) -> None:
-    """Put the prepared files in place of the former ones. Each step may have been done by a process that was killed."""
+    """Replace the former files by the prepared ones. A killed process may have done some of the steps."""
     aside = Path(exchange.aside)
     if (data / f"{STORE_FILE}{SCRATCH}").exists():
-        for name in _LOGS:  # a log would be applied to the store of another time
+        for name in _LOGS:  # a former log must not be applied to the restored store
             _move(data / name, aside)
         kill_point(RESTORE_CLEARED)
     for name in (MASTER_KEY_FILE, STORE_FILE):
@@ -211,7 +211,7 @@ def _exchange(data: Path, exchange: StoreExchange) -> None:
 
 
 def _move(path: Path, aside: Path) -> None:
-    """Move a former file away, with its directory entries durable in this order."""
+    """Move a former file away; directory entries become durable in this order."""
     if not path.exists():
         return
     aside.mkdir(mode=0o700, exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from cns_cli.options import Json
-from cns_cli.output import print_json, print_value
+from cns_cli.output import print_json, print_value, refuse
 from cns_common.configuration.settings import load_settings
 from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, OutcomeUnknown, StartError, StoreUnavailable
 
@@ -75,8 +75,6 @@ def _run(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         return asyncio.run(work)
     except StartError as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        refuse(error, error.exit_code)
     except (StoreUnavailable, OutcomeUnknown) as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(EXIT_CASSANDRA_UNUSABLE)
+        refuse(error, EXIT_CASSANDRA_UNUSABLE)

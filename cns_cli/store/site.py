@@ -1,19 +1,18 @@
-"""`cns site …`: which of two data centres is in use, and its change."""
+"""`cns site …`: shows and changes the active one of two data centres."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from cns_cli.activity import recorded
 from cns_cli.options import Json
-from cns_cli.output import print_json, print_value
+from cns_cli.output import print_json, print_value, refuse
 from cns_common.configuration.settings import Settings, load_settings
-from cns_common.errors import EXIT_USAGE, CnsError, StartError
+from cns_common.errors import CnsError, StartError
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only
     from cns_backend.sites.decision import DecisionView
@@ -28,8 +27,8 @@ app = typer.Typer(help="Sites of the cluster form: CNS_CASSANDRA_SITES.", no_arg
 
 @app.command("show")
 def site_show(json: Json = False) -> None:
-    """Print the active site, the number of its activation, whether the other site answers, the processes in use, and
-    which site may lack writes of which time.
+    """Print the active site and the number of its activation, whether the other site answers, the acting processes, and
+    the periods of which a site may lack writes.
 
     Example: cns site show
     """
@@ -64,17 +63,17 @@ def site_activate(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A data centre of CNS_CASSANDRA_SITES.")],
     other_site_lost: Annotated[
         bool,
-        typer.Option("--other-site-lost", help="Your word that the other site, which does not answer, serves nobody."),
+        typer.Option("--other-site-lost", help="Confirm that the site that does not answer serves no clients."),
     ] = False,
     repaired: Annotated[
         bool,
-        typer.Option("--repaired", help="Your word that it has what was accepted while it was away."),
+        typer.Option("--repaired", help="Confirm that it has the writes accepted while it was unreachable."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Use this site: the processes of the other one end their work first.
+    """Make this site the active one. The processes of the other site end their work first.
 
-    A site that was away must be repaired first: Cassandra's record of repairs is read.
+    A site that was unreachable must be repaired before: the command reads Cassandra's record of repairs.
 
     Example: cns site activate dc2
     """
@@ -82,7 +81,7 @@ def site_activate(
 
     settings = load_settings()
     if name not in settings.site_replicas():
-        _refuse(f"{name} is no site of CNS_CASSANDRA_SITES", EXIT_USAGE)
+        refuse(f"{name} is no site of CNS_CASSANDRA_SITES")
     change = SiteChange(name, settings.cassandra_data_centre, other_site_lost, repaired)
     words = {"the other site is lost": other_site_lost, "repaired": repaired}
     with recorded(None, "ActivateSite", name, ", ".join([word for word, given in words.items() if given])):
@@ -96,7 +95,7 @@ def site_activate(
 
 def _run(settings: Settings, work: Callable[[SiteOperator], Awaitable[Result]]) -> Result:
     if not settings.site_replicas():
-        _refuse("there is one site: CNS_CASSANDRA_SITES is not set", EXIT_USAGE)
+        refuse("there is one site: CNS_CASSANDRA_SITES is not set")
 
     async def run() -> Result:
         from cns_backend.cluster import open_site_store
@@ -108,11 +107,6 @@ def _run(settings: Settings, work: Callable[[SiteOperator], Awaitable[Result]]) 
     try:
         return asyncio.run(run())
     except StartError as error:
-        _refuse(str(error), error.exit_code)
+        refuse(error, error.exit_code)
     except (ValueError, CnsError) as error:
-        _refuse(str(error), EXIT_FAILED)
-
-
-def _refuse(why: str, code: int) -> NoReturn:
-    print(f"cns: {why}", file=sys.stderr)
-    sys.exit(code)
+        refuse(error, EXIT_FAILED)

@@ -1,4 +1,4 @@
-"""`cns upgrade`: brings the data to this program's version, after a backup, which is the only way back."""
+"""`cns upgrade`: migrates the data to this version after a backup, the only way back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cns_backend.backups.backup import make_backup
 from cns_backend.backups.manifest import MANIFEST_FILE
 from cns_backend.backups.migration import backup_of
 from cns_cli.options import Data, Json
-from cns_cli.output import print_json
+from cns_cli.output import print_json, refuse
 from cns_cli.progress import open_steps
 from cns_cli.service.restart import restart_service, supervisor_of
 from cns_cli.store_access import require_store
@@ -37,16 +37,15 @@ def upgrade(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Back the store up, then add what this version's tables have more. A running `cns up` serves meanwhile, and is
-    restarted then with the same sockets: callers wait. Refuses a store of a newer version.
+    """Back up the store, then add the tables and columns of this version. A running `cns up` serves until it restarts
+    with the same sockets: callers wait. Refuses a store of a newer version.
 
     Example: cns upgrade --backup /var/backups/cns/before-upgrade
     """
     settings = load_settings(data)
     if settings.store == "cassandra":
         print("nodetool snapshot, as `cns backup` says; then:\ncns schema apply")
-        print("cns: the store is Cassandra's: run these, nothing was changed", file=sys.stderr)
-        sys.exit(EXIT_ELSEWHERE)
+        refuse("the store is Cassandra's: run these, nothing was changed", EXIT_ELSEWHERE)
     require_store(settings)
     before = _format(settings)
     is_running = supervisor_of(settings.data) != 0
@@ -70,8 +69,8 @@ def upgrade(
 
 
 def _upgrade(settings: Settings, directory: Path, *, found: bool) -> list[str]:
-    """Add what this version's tables have more, and return the names of it. `found`: the backup is there, made by an
-    upgrade that was killed. Raises StartError if a service runs, before the backup."""
+    """Add the tables and columns of this version. Returns their names. `found`: a killed upgrade already made the
+    backup. Raises StartError before the backup if a service runs."""
     os.close(lock_directory(settings.data, LOCK_FILE))
     if not found:
         make_backup(settings, directory, open_steps)
@@ -81,12 +80,12 @@ def _upgrade(settings: Settings, directory: Path, *, found: bool) -> list[str]:
 
 
 def _backup_of_running(migration: Migration) -> Path:
-    """Not the one that a start looks for: messages come after it."""
+    """The path of the backup. A start uses another one: messages may arrive after this backup."""
     return backup_of(migration).with_name(f"format-{migration.from_format}-running-{Clock().real_ms()}")
 
 
 def _upgrade_running(settings: Settings, directory: Path, before: Migration) -> list[str]:
-    """Say how long callers will wait, by the time of a copy that is made while the service runs, and restart it."""
+    """Print how long callers will wait, estimated from a copy made while the service runs, and restart the service."""
     manifest = make_backup(settings, directory, open_steps)
     copied_s = (manifest.ended_ms - manifest.began_ms) / 1_000
     if before.from_format == FORMAT:
@@ -100,10 +99,10 @@ def _upgrade_running(settings: Settings, directory: Path, before: Migration) -> 
 
 
 async def _open_once(settings: Settings) -> None:
-    """Open the store as the service does, which makes missing tables and columns."""
+    """Open the store as the service does, which creates missing tables and columns."""
     from cns_backend.store_host import StoreHost  # slow to import
 
-    host = StoreHost(settings, lambda _: None)  # it is backed up
+    host = StoreHost(settings, lambda _: None)  # the backup exists
     host.database.start(asyncio.get_running_loop())
     await host.database.close()
 

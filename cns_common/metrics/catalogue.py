@@ -71,13 +71,13 @@ DEAD_LETTERED = _metric(
 DROPPED = _metric(
     "cns_notifications_dropped_total",
     "counter",
-    "Notifications that a subscription never gets, and that are in no dead-letter queue. Alert on any increase.",
+    "Notifications neither delivered to a subscription nor moved to a dead-letter queue. Alert on any increase.",
     "cause",
 )
 DROPPED_RECENTLY = _metric(
     "cns_notifications_dropped_recently",
     "gauge",
-    "Of these, those of the last 10 minutes, without those whose recipient is gone or muted. Health is yellow.",
+    "Notifications dropped in the last 10 minutes, except to recipients gone or muted. Above 0, health is yellow.",
 )
 FILTERED_OUT = _metric(
     "cns_notifications_filtered_out_total",
@@ -100,21 +100,21 @@ DELIVERY_SECONDS = _metric(
 DELIVERY_ATTEMPT_SECONDS = _metric(
     "cns_delivery_attempt_seconds",
     "histogram",
-    "Time from the begin of an attempt until the endpoint answered or the attempt failed; `outcome` says which.",
+    "Time from the start of an attempt until the endpoint answered or the attempt failed; `outcome` says which.",
     "protocol",
     "outcome",
 )
 JOB_WAIT_SECONDS = _metric(
     "cns_job_wait_seconds",
     "histogram",
-    "Time from publish to the begin of its fan-out or first delivery: the age of the backlog, by queue of jobs.",
+    "Time from publish to the start of its fan-out or first delivery: the age of the backlog, by queue of jobs.",
     "queue",
 )
 
 FANOUT_SECONDS = _metric(
     "cns_fanout_seconds",
     "histogram",
-    "Time from the begin of a fan-out until the jobs of one page of subscriptions are stored, by queue.",
+    "Time from the start of a fan-out until the jobs of one page of subscriptions are stored, by queue.",
     "queue",
 )
 
@@ -289,14 +289,14 @@ CASSANDRA_STATEMENTS = _metric(
 REDIS_UP = _metric(
     "cns_redis_up",
     "gauge",
-    "1 while the Redis server hides messages, 0 while it is lost. Absent where no Redis is configured.",
+    "1 while the processes use the Redis server, 0 while it is lost. Absent where no Redis is configured.",
     "server",
 )
 REDIS_REACHED_BY = _metric(
     "cns_redis_reached_by",
     "gauge",
-    "While processes do not reach the same Redis server: for each of them, at the address of its settings, 1 if one"
-    " answers, 0 if none does.",
+    "While processes reach different Redis servers under one name: for each process, 1 if one answers at its address,"
+    " 0 if none does.",
     "server",
     "peer",
     "address",
@@ -318,8 +318,8 @@ REDIS_OUTAGES = _metric(
 CACHE_LOOKUPS = _metric(
     "cns_cache_lookups_total",
     "counter",
-    "Receives from standard queues, by what Redis knew: `hit` all of the queue, `filling` the part that is filled in,"
-    " `miss` nothing, as it was lost.",
+    "Receives from standard queues, by the messages that Redis knew: `hit` all, `filling` those that a fill has added,"
+    " `miss` none, as Redis was lost.",
     "server",
     "result",
 )
@@ -329,7 +329,7 @@ RECONCILE_REPAIRS = _metric(
 RECONCILE_LAG_SECONDS = _metric(
     "cns_reconcile_lag_seconds",
     "gauge",
-    "How long the most overdue comparison of Redis with Cassandra waits: after an error of a send or a dead process.",
+    "How long the most overdue comparison of Redis with Cassandra waits, after a failed send or the end of a process.",
 )
 BACKGROUND_STATEMENTS = _metric(
     "cns_background_statements_total",
@@ -344,8 +344,8 @@ OWNED_QUEUES = _metric("cns_owned_queues", "gauge", "Queues whose background wor
 QUEUE_DUPLICATE_DELIVERIES = _metric(
     "cns_queue_duplicate_deliveries_total",
     "counter",
-    "Messages that a second receiver got because Redis or a process was lost before they were settled, or both"
-    " received at one moment (bdqs).",
+    "Messages that a second receiver got: Redis or a process was lost before they were settled, or both received them"
+    " at the same time (bdqs).",
 )
 
 # -- each process, by Prometheus' own names ----------------------------------------------------------------------------

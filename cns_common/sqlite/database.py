@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar
 
 import apsw
@@ -33,6 +34,11 @@ HIGH_WATER_MS = 1_000
 
 LOCK_FILE = "lock"
 STORE_FILE = "store.db"
+
+COMMIT_ON_LOOP_S = 0.0005
+"""Where commits are faster than this on average, that of a lone caller runs on the loop: handing it to the thread and
+back takes longer."""
+COMMITS_AVERAGED = 16
 
 T = TypeVar("T")
 
@@ -78,7 +84,8 @@ class Database:
         self._after_commit: list[Callable[[], None]] = []
         self._flush_requested = False
         self._unanswered: list[tuple[Work[Any], object]] | None = None  # not None while a commit is under way
-        self._commits: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._commits: queue.SimpleQueue[Callable[[], Exception | None] | None] = queue.SimpleQueue()
+        self._commit_s = COMMIT_ON_LOOP_S  # on average, of late
         self._checkpointer = Checkpointer(self._path, vfs, self.space, self._report_full_disk)
         self._threads: list[threading.Thread] = []
         self._writes = 0
@@ -192,6 +199,12 @@ class Database:
         result: T = await (self._growing if grows else self._shrinking).submit(change)
         return result
 
+    async def flush(self) -> None:
+        """Wait until what was answered before is committed, so that `reader` sees it: some answers come before their
+        commit."""
+        if self._flush_requested or self._unanswered is not None:
+            await self.write(lambda _: None, grows=False)
+
     @property
     def writes(self) -> int:
         """The number of commits that contained a `write`; -1 while one is under way. Rows that change only by `write`
@@ -230,8 +243,8 @@ class Database:
             raise
         self._unanswered = answers
         self._idle.clear()
-        if self.single_connection:
-            self._commit()
+        if self.single_connection or (len(answers) == 1 and self._commit_s < COMMIT_ON_LOOP_S):
+            self._finish_commit(self._commit())
         else:
             self._commits.put(self._commit)
 
@@ -269,10 +282,13 @@ class Database:
     def _run_commits(self) -> None:
         """The commit thread."""
         while (commit := self._commits.get()) is not None:
-            commit()
+            error = commit()
+            with suppress(RuntimeError):  # the loop may be closed by now
+                self.loop.call_soon_threadsafe(self._finish_commit, error)
 
-    def _commit(self) -> None:
+    def _commit(self) -> Exception | None:
         error: Exception | None = None
+        began_s = perf_counter()
         kill_point(STORE_COMMIT)
         try:
             self.connection.execute("COMMIT")
@@ -281,8 +297,8 @@ class Database:
         kill_point(STORE_COMMITTED)
         if not self.single_connection:
             self._checkpointer.after_commit(self.connection, committed=error is None)
-        with suppress(RuntimeError):  # the loop may be closed by now
-            self.loop.call_soon_threadsafe(self._finish_commit, error)
+        self._commit_s += (perf_counter() - began_s - self._commit_s) / COMMITS_AVERAGED
+        return error
 
     def _finish_commit(self, error: Exception | None) -> None:
         """Answer the callers, on the loop, and flush what has gathered meanwhile."""

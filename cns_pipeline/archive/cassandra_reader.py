@@ -1,4 +1,4 @@
-"""Reads archives from Cassandra, from one thread: each call runs an event loop until it has its answer."""
+"""Reads archives from Cassandra without async calls: each call runs an event loop until it has the result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _topic = msgspec.msgpack.Decoder(Topic).decode
 
 @contextmanager
 def open_cassandra_reader(address: CassandraAddress) -> Iterator[CassandraReader]:
-    """Raises StartError if Cassandra cannot be reached, also later."""
+    """Raises StartError if Cassandra cannot be reached, now or during a read."""
     with asyncio.Runner() as runner:
         cassandra = runner.run(Cassandra.open(address))
         try:

@@ -1,12 +1,12 @@
-"""The manifest of a topic's part of the archive table: the files that belong to it, and how far it has come.
+"""The manifest of a topic in the archive table: its files, and the publish time until which it was read.
 
 out/archive/topic=arn%3Aaws%3Asns%3A…/_manifest.json
 out/archive/topic=arn%3Aaws%3Asns%3A…/date=2026-11-22/000003-0.parquet    the third run that changed the topic wrote it
-out/archive/_writing/                                                     what a run writes first
+out/archive/_writing/                                                     the files of a run that has not ended
 out/archive/_keep.json                                                    how long `cns pipeline archive` keeps messages
 
-A manifest is replaced in one step, so a run that is killed changed a topic or did not. Files that no manifest names are
-removed by the next run.
+A manifest is replaced atomically, so a killed run changed a topic completely or not at all. The next run removes files
+that no manifest names.
 """
 
 from __future__ import annotations
@@ -33,20 +33,19 @@ _DIGITS = 6
 
 
 class ArchivedUntil(msgspec.Struct, frozen=True):
-    """The end of what was read of a topic's archive: the publish time of its last message in the table, in ms."""
+    """The publish time, in ms, of the last message of a topic's archive that is in the table."""
 
     archive: str
     at_ms: int
 
 
 class Day(msgspec.Struct, frozen=True):
-    """The messages published on a date (UTC), in files that are sorted in the order of replay, one file behind the
-    other."""
+    """The messages published on one date (UTC). They are sorted in the order of replay over all files in sequence."""
 
     date: str
     rows: int
     files: tuple[str, ...]
-    """Their names in the date's directory."""
+    """The names in the directory of the date."""
 
 
 class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +56,7 @@ class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True):
     days: tuple[Day, ...] = ()
 
     def read_until_ms(self, archive: str) -> int:
-        """0 for an archive that was not read yet."""
+        """Returns 0 for an archive that was not read yet."""
         return next((each.at_ms for each in self.until if each.archive == archive), 0)
 
     @property
@@ -67,13 +66,13 @@ class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """The time for which the table keeps messages. None: as the policies of the topics say; 0: for ever."""
+    """The time for which the table keeps messages. None: the period of each topic's ArchivePolicy; 0: without limit."""
 
     days: int | None = None
 
 
 class DataFile(NamedTuple):
-    """A file that a run has written: the directory of its topic, the date, and the path below the run's directory."""
+    """A file that a run wrote: the directory of its topic, its date, and its path below the directory of the run."""
 
     topic_directory: str
     date: str
@@ -97,7 +96,7 @@ def file_name(version: int, number: int) -> str:
 
 
 def written_files(storage: Storage, directory: Location) -> list[DataFile]:
-    """The files of a frame that Spark wrote by topic and date, in the order of their rows."""
+    """The files that Spark wrote for a frame, by topic and date, in the order of their rows."""
     paths = [file.path for file in storage.files(directory)]
     parts = [(path, path.split("/")) for path in sorted(paths)]
     return [
@@ -112,7 +111,7 @@ def topic_directories(storage: Storage, archive: Location) -> list[str]:
 
 
 def read_manifest(storage: Storage, archive: Location, topic_arn: str) -> ArchiveManifest:
-    """An empty one for a topic that the table does not have."""
+    """Returns an empty manifest for a topic that is not in the table."""
     place = archive / topic_directory(topic_arn) / MANIFEST
     try:
         return msgspec.json.decode(storage.read(place), type=ArchiveManifest)
@@ -128,7 +127,7 @@ def write_manifest(storage: Storage, archive: Location, manifest: ArchiveManifes
 
 
 def read_keep(storage: Storage, archive: Location) -> Keep:
-    """The retention that the last `cns pipeline archive` was given."""
+    """The retention that the last `cns pipeline archive` was called with."""
     place = archive / KEEP
     try:
         return msgspec.json.decode(storage.read(place), type=Keep)
@@ -144,7 +143,7 @@ def write_keep(storage: Storage, archive: Location, keep: Keep) -> None:
 
 
 def remove_strays(storage: Storage, archive: Location) -> None:
-    """Remove what a killed run left: files that no manifest names, and what it was writing."""
+    """Remove the files of killed runs: those that no manifest names, and those of the directory for writing."""
     storage.delete(archive / WRITING)
     for name in topic_directories(storage, archive):
         manifest = read_manifest(storage, archive, topic_of(name))
@@ -152,7 +151,7 @@ def remove_strays(storage: Storage, archive: Location) -> None:
 
 
 def remove_files(storage: Storage, directory: Location, kept: Sequence[str]) -> None:
-    """Remove the files below a topic's directory but those of these paths, and what is empty then."""
+    """Remove the files below a topic's directory except `kept`, and then empty directories."""
     names = set(kept)
     for date in [name for name in storage.names(directory) if name.startswith(_DATE)]:
         files = storage.names(directory / date)

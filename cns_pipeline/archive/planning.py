@@ -1,4 +1,4 @@
-"""Plans a run: the spans of the store's archives that the table may lack."""
+"""Plans a run: the periods of the store's archives that the table may lack."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cns_pipeline.archive.contract import ArchiveReader
 from cns_pipeline.archive.manifest import ArchiveManifest
 
 SPAN_MS = 3_600_000
-"""The span of an archive that one task reads, so that a busy day has many tasks."""
+"""The period of an archive that one task reads: a busy day has many tasks."""
 FIFO_AGAIN_MS = 86_400_000
 CLOCK_AHEAD_MS_MAX = 86_400_000
-"""No message has a publish time further in the future."""
+"""The limit of publish times in the future."""
 
 
 class ArchiveSpan(NamedTuple):
@@ -29,7 +29,7 @@ class ArchiveSpan(NamedTuple):
 
 
 class TopicPlan(NamedTuple):
-    """The spans to read of a topic, and how long its table keeps a message; None: for ever."""
+    """The spans of a topic to read, and the retention of its messages in the table; None: without limit."""
 
     topic_arn: str
     keep_ms: int | None
@@ -45,9 +45,9 @@ def plan_topics(
 ) -> list[TopicPlan]:
     """Plan to read what was archived since the last run, and a margin before it.
 
-    A message of a standard topic is archived within SKEW_MS_MAX of its publish time, but for those that `cns replay`
-    publishes again. One of a FIFO topic is archived when it is fanned out, which a stopped worker delays: of FIFO
-    topics FIFO_AGAIN_MS are read again. `again_ms` replaces both margins, `keep_ms` the retention period of the topics'
+    A message of a standard topic is archived within SKEW_MS_MAX of its publish time, except one that `cns replay`
+    publishes again. A message of a FIFO topic is archived at its fan-out, which a stopped worker delays: FIFO_AGAIN_MS
+    of FIFO topics are read again. `again_ms` replaces both margins, `keep_ms` the retention periods of the topics'
     policies.
     """
     plans: list[TopicPlan] = []
@@ -60,7 +60,7 @@ def plan_topics(
 
 
 def first_kept_ms(keep_ms: int | None, now_ms: int) -> int:
-    """The start of the first day (UTC) that the table keeps, in ms since the epoch."""
+    """The start, in ms since the epoch, of the first day (UTC) that the table keeps."""
     return 0 if keep_ms is None else max(now_ms - keep_ms, 0) // DAY_MS * DAY_MS
 
 

@@ -1,8 +1,7 @@
-"""Reads archives in the service's store, in the driver and in Spark's tasks, beside a running service.
+"""Opens the reader of the archives in the service's store, in Spark's driver and in its tasks, while the service runs.
 
-Each read is a page of messages. On SQLite it is a read transaction of its own, so that the write-ahead
-log can be copied back in between, and the file is opened read-only. On Cassandra it is a query at the service's
-consistency.
+Each read returns one page. On SQLite it is a read-only transaction of its own, so that checkpoints of the write-ahead
+log can run in between. On Cassandra it is a query at the consistency of the service.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:  # its module loads the driver
 
 @dataclass(frozen=True, slots=True)
 class StorePlace:
-    """The address of the store, sent to Spark's tasks. One of the two is set."""
+    """The address of the store, for Spark's tasks. One of the two fields is set."""
 
     sqlite: Path | None = None
     cassandra: CassandraAddress | None = None
@@ -29,7 +28,7 @@ class StorePlace:
 
 @contextmanager
 def open_reader(place: StorePlace) -> Iterator[ArchiveReader]:
-    """Drivers are imported when needed: Cassandra's is installed in the cluster form only."""
+    """Import the driver only when it is used: Cassandra's is installed in the cluster form only."""
     if place.cassandra is not None:
         from cns_pipeline.archive.cassandra_reader import open_cassandra_reader
 

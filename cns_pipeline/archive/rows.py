@@ -1,4 +1,4 @@
-"""The rows of the archive table: all that is needed to publish a message again as it was."""
+"""The rows of the archive table: everything that a replay needs to publish the message again."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class ArchivedAttribute(NamedTuple):
 
 
 class ArchiveRow(NamedTuple):
-    """A message in the table. Rows sort by `archive_began_ms`, `archive` and `key` in the order of replay.
+    """A message in the table. In the order `archive_began_ms`, `archive`, `key`, rows are in the order of replay.
 
-    Times are ms since the epoch. `texts` has the text by protocol, 'default' always. `size_bytes` counts texts and
-    attributes. `at_ms` is the time in the archive (`cns.archives.model.archived_at_ms`), `published_ms` that of the
-    message; rows of earlier versions have none.
+    Times are ms since the epoch. `texts` has the text by protocol, always with 'default'. `size_bytes` counts texts and
+    attributes. `at_ms` is the archive time (`cns.archives.model.archived_at_ms`), `published_ms` the publish time; rows
+    of earlier versions have no `published_ms`.
     """
 
     topic_arn: str

@@ -1,4 +1,4 @@
-"""The Spark schema of the archive table, made from `ArchiveRow`, and the columns that its directories are named by."""
+"""The Spark schema of the archive table, derived from `ArchiveRow`, and its partition columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cns_pipeline.archive.rows import ArchivedAttribute, ArchiveRow
 TOPIC = "topic"
 DATE = "date"
 IDENTITY = ("archive", "key")
-"""The columns that identify a message, which is in the table once."""
+"""The columns that identify a message. The table has each message once."""
 REPLAY_ORDER = ("archive_began_ms", "archive", "key")
 
 _STRING = StringType()

@@ -1,4 +1,4 @@
-"""Reads archives from the embedded store's file, which a running service may have open."""
+"""Reads archives from the file of the embedded store, also while the service runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SqliteReader(ArchiveReader):
             after = rows[-1][0]
 
     def days(self, archive_id: str, since_ms: int, until_ms: int) -> list[int]:
-        """One look at the index for each day."""
+        """One index lookup for each day."""
         found: list[int] = []
         at_ms = since_ms
         while rows := self._rows(archive_schema.FIRST_TIME_FROM, archive_id, at_ms, until_ms):

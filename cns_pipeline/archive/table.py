@@ -1,4 +1,4 @@
-"""Adds archived messages to the archive table, each once, in files by topic and date."""
+"""Adds archived messages to the archive table without duplicates, in files by topic and date."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from cns_pipeline.storage import Storage
 from cns_pipeline.transforms.archive import days_of_archives, in_replay_order, new_messages, with_days
 
 TASKS_PER_CORE = 4
-"""Tasks that read the store; more of them even out busy and quiet hours."""
+"""More tasks than cores: they balance busy and quiet hours."""
 
 
 class ChangedDay(NamedTuple):
-    """A date of a topic with messages that the table lacked."""
+    """A date of a topic with messages that are not in the table yet."""
 
     topic: str
     date: str
 
 
 class WrittenDay(NamedTuple):
-    """A date whose files, with all its messages, are at these paths below the directory they were written to."""
+    """A date, and the paths of the files with all its messages below the directory of the run."""
 
     date: str
     rows_added: int
@@ -69,8 +69,8 @@ class ArchiveTable:
         return read_manifest(self._storage, self._directory, topic_arn)
 
     def add(self, place: StorePlace, plans: Sequence[TopicPlan], now_ms: int) -> int:
-        """Read the planned spans from the store, once, and add what is new. Returns the number of new messages."""
-        # of this run alone: Java may outlive a killed run for a moment, and write on
+        """Read the planned spans from the store once, and add the new messages. Returns their number."""
+        # one directory per run: Java may outlive a killed run and still write
         writing = self._directory / WRITING / hex_id()
         spans = [span for plan in plans for span in plan.spans]
         if not spans:
@@ -89,7 +89,7 @@ class ArchiveTable:
         return self._spark.createDataFrame(rows, archive_schema(), verifySchema=False)
 
     def _archived(self, plans: Iterable[TopicPlan]) -> DataFrame:
-        """The rows of the table with which the planned spans overlap."""
+        """The rows of the table that the planned spans overlap."""
         dates = {(plan.topic_arn, date_of(span.since_ms)) for plan in plans for span in plan.spans}
         return self._days({ChangedDay(topic, date) for topic, date in dates})
 
@@ -113,7 +113,7 @@ class ArchiveTable:
         return self._spark.read.schema(archive_schema()).parquet(*paths)
 
     def _add_written(self, writing: Location, now_ms: int) -> int:
-        """Write the changed days anew, with the new messages, and put them into the table topic by topic."""
+        """Rewrite the changed days with the new messages, and replace them in the table topic by topic."""
         new = self._frame([str(writing / "new")])
         archives = days_of_archives(with_days(new)).collect()
         changed = {ChangedDay(row[TOPIC], str(row[DATE])) for row in archives}
@@ -131,7 +131,7 @@ class ArchiveTable:
             added: Counter[str] = Counter()
             for row in rows:
                 added[str(row[DATE])] += row["rows"]
-            # a clock that was ahead must not hide what is archived until then
+            # publish times ahead of now must not hide messages archived until then
             until = [ArchivedUntil(row["archive"], min(row["last_ms"], now_ms)) for row in rows]
             days = [WrittenDay(date, added[date], paths[ChangedDay(topic, date)]) for date in sorted(added)]
             self._replace_days(writing / "days", topic, days, until)
@@ -165,7 +165,7 @@ class ArchiveTable:
         self._change(before, after)
 
     def expire(self, topic: str, first_date: str) -> int:
-        """Remove the days before a date. Returns the number of their messages."""
+        """Remove the days before a date. Returns the number of removed messages."""
         before = self.manifest(topic)
         expired = [day for day in before.days if day.date < first_date]
         if expired:
@@ -174,7 +174,7 @@ class ArchiveTable:
         return sum(day.rows for day in expired)
 
     def _change(self, before: ArchiveManifest, after: ArchiveManifest) -> None:
-        """Replace the manifest, then remove the files that it does not name any more."""
+        """Replace the manifest, then remove the files that it no longer names."""
         directory = self._directory / topic_directory(after.topic)
         write_manifest(self._storage, self._directory, after)
         kill_point(ARCHIVE_LISTED)
@@ -186,7 +186,7 @@ class ArchiveTable:
 
 
 def read_rows(place: StorePlace, spans: Iterable[ArchiveSpan]) -> Iterator[ArchiveRow]:
-    """Read spans; runs in Spark's tasks."""
+    """Read the spans; runs in Spark's tasks."""
     with open_reader(place) as reader:
         for span in spans:
             for message in reader.messages(span.archive, span.since_ms, span.until_ms):

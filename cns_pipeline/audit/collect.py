@@ -1,6 +1,6 @@
 """Runs the audit: reads the events, writes tables of pairs, groups, queues and lost messages, and returns the document.
 
-Each table is read back for the next one, so that the messages are put together once.
+Each table is computed from the written one before it, so that events are grouped by message only once.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from cns_pipeline.transforms.audit.messages import messages
 from cns_pipeline.transforms.audit.order import order
 
 LOOK_MS = 15 * 86_400_000
-"""How far before and after the period events are read: a message sent in it may be received until its retention ends,
-and one received in it was sent that long before at most."""
+"""The time before and after the period for which events are read. A message sent in it may be received until its
+retention ends; a message received in it was sent at most that long before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvents:
-    """`events` are those of the period and LOOK_MS before and after; `from_the_first`: none is older."""
+    """`events` are those of the period and of LOOK_MS around it. `from_the_first`: no older events exist."""
 
     events: DataFrame
     from_the_first: bool
@@ -53,7 +53,7 @@ class AuditEvents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Evidence:
-    """The events that decide the fates of messages. `end_ms` is the time of the newest event of all."""
+    """The events that decide the fates of messages. `end_ms` is the time of the newest of all events."""
 
     selected: DataFrame
     gaps: DataFrame
@@ -70,7 +70,7 @@ def read_audit_events(spark: SparkSession, paths: PipelinePaths, period: Period)
 
 
 def audit(read: AuditEvents, tables: AuditTables, options: AuditOptions, made_at_ms: int) -> Audit:
-    """Write the tables, and return the document that is beside them."""
+    """Write the tables and the document. Returns the document."""
     evidence = _evidence(read, options.queues)
     period = options.period
     found = tables.keep("messages", in_period(messages(evidence.selected), period.since_ms, period.until_ms))

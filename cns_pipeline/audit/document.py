@@ -1,7 +1,7 @@
-"""The audit as one document: `out/audit/audit.json`, from which the terminal and the page are written.
+"""The audit as one document: `out/audit/audit.json`, the source of the terminal output and of the page.
 
 Rates are shares of the messages that were sent in the period (λ and ε of the paper in ADR 0016), and of those whose
-order could be compared. A rate without messages is None.
+order could be compared. A rate is None without messages.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Severity = Literal["error", "warning", "note"]
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """The distance of the first receives from the order of the sends."""
+    """How much the order of first receives differs from the order of sends."""
 
     compared: int = 0  # messages: sent and received
     out_of_order: int = 0  # not in the longest increasing subsequence
-    displacement_sum: int = 0  # of |position in the received order − right position|
+    displacement_sum: int = 0  # of |position by receives − position by sends|
     out_of_order_rate: float | None = None  # out_of_order / compared
     average_displacement: float | None = None  # displacement_sum / compared
 
@@ -31,18 +31,18 @@ class AuditCounts(msgspec.Struct, frozen=True, kw_only=True):
     deleted: int
     receives: int  # receives of these messages, repeated ones as well
     duplicates: int  # receives beyond the first of each message
-    repeated: int  # of these, receives with a receive count that the message had already
+    repeated: int  # of these, receives with a receive count that the message already had
     expired: int
     purged: int
     dead_lettered: int
     moved: int
     queue_deleted: int
-    waiting: int  # not received yet, and nothing shows that they should have been
-    unknown: int  # their events may be among those that are missing
-    missing: int  # neither received nor ended, although the queue was at rest since
+    waiting: int  # not received yet, and no event shows that they are overdue
+    unknown: int  # their fate may be among the missing events
+    missing: int  # neither received nor ended, although the queue was empty since
     corrupt: int  # received with another checksum than sent
     lost: int  # missing + corrupt
-    unsent: int  # received, but their `message.sent` is missing; in no other count
+    unsent: int  # received without a `message.sent` event; in no other count
     first_sent_ms: int | None
     last_sent_ms: int | None
     first_received_ms: int | None
@@ -90,18 +90,18 @@ class LostMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which events are missing."""
+    """A period of missing events."""
 
     process: str  # empty for a queue whose audit was off
     queue: str  # empty: all queues
     boot: str
     from_ms: int
-    to_ms: int | None  # None: the process runs, its later events are not ingested yet; or the audit stays off
+    to_ms: int | None  # None: the process runs and its later events are not ingested yet; or the audit is still off
     events: int | None  # how many are missing; None: unknown
 
 
 class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to know, in words. An `error` is one that the service must not do; it makes the exit code 1."""
+    """One finding, in words. An `error` breaks a promise of the service; it makes the exit code 1."""
 
     severity: Severity
     queue: str  # empty: of all queues
@@ -109,14 +109,14 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """`queues`, `groups`, `pairs`, `lost` and `gaps` have the first rows, the worst first.
-    The tables beside the document have all."""
+    """`queues`, `groups`, `pairs`, `lost` and `gaps` have the worst rows, worst first. The tables beside the document
+    have all rows."""
 
     made_at_ms: int
     since_ms: int
     until_ms: int
-    last_event_ms: int | None  # the newest event that was read; None: there is none
-    at_rest: bool  # the operator says that all queues are empty
+    last_event_ms: int | None  # time of the newest event; None: no events
+    at_rest: bool  # by the operator, all queues are empty
     queues: tuple[QueueFindings, ...]
     queues_left_out: int = 0
     groups: tuple[GroupAudit, ...]

@@ -12,7 +12,7 @@ IDS_NAMED = 20
 
 
 def findings(audit: Audit) -> tuple[AuditFinding, ...]:
-    """An error is a loss, a changed payload, or another order than a FIFO queue promises."""
+    """An error is a loss, a changed payload, or a wrong order in a FIFO queue."""
     found = [finding for queue in audit.queues for finding in _queue_findings(queue, audit)]
     found += _gap_findings(audit)
     return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
@@ -28,7 +28,7 @@ def _queue_findings(queue: QueueFindings, audit: Audit) -> Iterator[AuditFinding
 def _losses(queue: QueueFindings, lost: tuple[LostMessage, ...]) -> Iterator[AuditFinding]:
     counts = queue.counts
     for cause, n, what in (
-        ("missing", counts.missing, "lost: sent, then neither received nor removed for a known reason"),
+        ("missing", counts.missing, "lost: neither received nor removed for a known reason"),
         ("corrupt", counts.corrupt, "received with another payload than was sent"),
     ):
         if n:

@@ -1,4 +1,4 @@
-"""The document of an audit, from its tables: of each the worst rows."""
+"""Builds the document of an audit from the worst rows of each of its tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PAIR = ("queue", "group", "sender", "receiver")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFrames:
-    """The tables as they were written."""
+    """The tables that the audit wrote."""
 
     queues: DataFrame
     groups: DataFrame
@@ -94,7 +94,7 @@ def _lost(lost: DataFrame) -> tuple[LostMessage, ...]:
 
 
 def _gaps(gaps: DataFrame) -> tuple[Gap, ...]:
-    """The ones that end last: a gap hides what became of the messages that were sent before its end."""
+    """The gaps that end last: a gap hides the fate of messages sent before its end."""
     rows = gaps.orderBy(F.desc_nulls_first("to_ms"), F.desc("from_ms"), "boot", "queue").take(ROWS_MAX)
     texts = ("process", "queue", "boot")
     return tuple([Gap(**{**_members(Gap, row), **{name: row[name] or "" for name in texts}}) for row in rows])

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from cns_pipeline.period import EVERYTHING, Period
 
 LOST_AFTER_MS = 15 * 86_400_000
-"""The longest retention that a queue may have, and a day in which the message is removed."""
+"""The longest retention of a queue, and one day for the removal of the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditOptions:
-    """`queues`: names or ARNs; none: all. `lost_after_ms`: a message is received sooner, or it is lost.
+    """`queues`: names or ARNs; empty: all. `lost_after_ms`: a message that is not received by this age is lost.
 
-    `all_at_rest`: the operator says that the queues are empty now.
+    `all_at_rest`: the operator confirms that the queues are empty now.
     """
 
     period: Period = EVERYTHING

@@ -1,8 +1,8 @@
-"""The tables of an audit, which replace those of the last one together.
+"""The tables of an audit, which replace those of the last audit in one step.
 
 out/audit/audit.json           the document
-out/audit/queues/, queues.csv  and so for groups, pairs, lost messages and gaps
-out/audit.new/                 what an audit writes; the next one removes what a killed one left
+out/audit/queues/, queues.csv  the same for groups, pairs, lost messages and gaps
+out/audit.new/                 the directory of a running audit; the next audit removes it if this one is killed
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cns_pipeline.storage import Storage
 DOCUMENT = "audit.json"
 CSV_PART = ".csv"
 ROW_GROUP_BYTES = 16 * 1024 * 1024
-"""The memory of a task that writes Parquet. Spark's 128 MiB are too many for the heap of a local session."""
+"""The buffer of a task that writes Parquet: Spark's 128 MiB are too much for the heap of a local session."""
 
 
 class AuditTables:
@@ -28,11 +28,11 @@ class AuditTables:
         self._storage.delete(self._written)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Write what is needed only until the end of the audit; return what was written."""
+        """Write a frame that is needed only during the audit. Returns the written frame."""
         return self._write(frame, f"{self._scratch}/{name}")
 
     def write(self, name: str, frame: DataFrame, *order_by: str) -> DataFrame:
-        """Write a table as Parquet and as one CSV file, in order; return what was written."""
+        """Write a table as Parquet and as one sorted CSV file. Returns the written frame."""
         ordered = frame.repartition(1).sortWithinPartitions(*order_by)
         written = self._write(ordered, f"{self._written / name}")
         parts = self._scratch / f"{name}.csv"
@@ -42,7 +42,7 @@ class AuditTables:
         return written
 
     def publish(self, document: bytes) -> None:
-        """Put the tables and the document in the place of the last audit's."""
+        """Replace the tables and the document of the last audit."""
         self._storage.delete(self._scratch)
         self._storage.write(self._written / DOCUMENT, document)
         self._storage.delete(self._target)

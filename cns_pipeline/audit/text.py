@@ -1,4 +1,4 @@
-"""The audit as text for a terminal: what is wrong in words, then a row for each queue."""
+"""The audit as text for a terminal: the findings, then a row for each queue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLUMNS = (
 
 
 def format_audit(audit: Audit, directory: str) -> str:
-    """`directory` has the tables."""
+    """`directory`: where the tables are."""
     period = Period(audit.since_ms, audit.until_ms)
     if not audit.queues:
         return f"no queue has Audit=on, or nothing was sent to one: {period}\n{directory}"

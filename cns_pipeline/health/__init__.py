@@ -1,1 +1,1 @@
-"""Health of endpoints: kept per day, judged, and told to people and to workers."""
+"""The health of endpoints: judged against daily history, for people and for workers."""

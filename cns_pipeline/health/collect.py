@@ -1,4 +1,4 @@
-"""Judges the endpoints of a period, and collects what people and workers are told."""
+"""Judges the endpoints of a period, and builds the documents for people and for workers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ INCIDENTS_MAX = 50
 COURSES_MAX = 30
 SLOTS_MAX = 150
 OBSERVED_MS = 3_600_000
-"""The latest part of a period, which says whether an endpoint is healthy now."""
+"""The last part of a period: it tells whether an endpoint is healthy now."""
 _MINUTE_MS = 60_000
 _SLOTS_MS = (10 * _MINUTE_MS, 30 * _MINUTE_MS, 60 * _MINUTE_MS, 180 * _MINUTE_MS, 360 * _MINUTE_MS, DAY_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The rows of the days before the period, and traffic by time of day."""
+    """The daily rows before the period, and the traffic by time of day."""
 
     hours: DataFrame
     hours_days: int
@@ -37,7 +37,7 @@ class History:
 
 
 def slot_length_ms(period: Period) -> int:
-    """A period has at most about SLOTS_MAX slots, each of at least ten minutes."""
+    """The length of a slot: a period has at most about SLOTS_MAX slots, each of ten minutes or more."""
     return next((slot for slot in _SLOTS_MS if period.span_ms <= slot * SLOTS_MAX), _SLOTS_MS[-1])
 
 
@@ -68,7 +68,7 @@ def collect_health(events: DataFrame, history: History, period: Period, made_at_
 
 
 def judged_now(events: DataFrame, history: History, until_ms: int) -> DataFrame:
-    """The endpoints as they were in the last OBSERVED_MS before `until_ms`."""
+    """The states of endpoints in the last OBSERVED_MS before `until_ms`."""
     since_ms = until_ms - OBSERVED_MS
     latest = events.where((F.col("at_ms") >= since_ms) & (F.col("at_ms") < until_ms))
     return judged(endpoint_slots(latest, OBSERVED_MS, since_ms), baselines(history.hours))
@@ -102,7 +102,7 @@ def _unhealthy(row: Row) -> UnhealthyEndpoint:
 
 
 def _per_endpoint(slots: DataFrame) -> DataFrame:
-    """Attempts, failures, and the shares of failures by slot."""
+    """Attempts, failures and the share of failures in each slot, by endpoint."""
     course = F.map_from_entries(F.collect_list(F.struct("slot_ms", F.col("failed") / F.col("attempts"))))
     return (
         slots.groupBy("endpoint")

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which an endpoint failed, or answered slowly: worse than its own history predicts."""
+    """A period in which an endpoint failed or was slow, compared with its own history."""
 
     endpoint: str
     state: Literal["failing", "slow"]
@@ -16,12 +16,12 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     until_ms: int
     attempts: int  # in the slots that were judged unhealthy
     failed: int
-    p50_ms: int | None  # how long answers took that accepted the message
-    expected_share: float | None  # of attempts that fail; None without a history
+    p50_ms: int | None  # time to an answer that accepted the message
+    expected_share: float | None  # share of failed attempts by history; None without a history
     expected_p50_ms: int | None
-    cause: str | None  # of most failures
+    cause: str | None  # of the most failures
     status: int | None
-    reason: str | None  # one of the answers in words
+    reason: str | None  # the text of one of the failures
 
 
 class EndpointTimeline(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +51,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     slot_ms: int
     history_days: int  # before the period, with at least one attempt
     endpoints: int  # with attempts in the period
-    incidents: tuple[Incident, ...]  # those with the most failures or attempts first
+    incidents: tuple[Incident, ...]  # most failures or attempts first
     incidents_left_out: int
     timelines: tuple[EndpointTimeline, ...]  # of the endpoints with the most failures
     by_hour: tuple[HourOfDay, ...]
-    by_hour_days: int  # the mean is over so many days
+    by_hour_days: int  # number of days in the mean

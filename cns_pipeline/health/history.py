@@ -1,9 +1,9 @@
-"""Tables that keep a few rows of each day, so that four weeks of events need not be read again.
+"""Daily tables of few rows, so that a job need not read four weeks of events again.
 
 out/health/hours/date=2026-11-21/….parquet      endpoints by hour
 out/health/traffic/date=2026-11-21/….parquet    topics, queues and endpoints by hour
 
-A date without a directory is computed again: `kill -9` may leave one out, and an operator may delete a suspect one.
+A date without a directory is computed again: after `kill -9`, or after an operator deleted a suspect one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cns_pipeline.transforms.health.time_of_day import hourly_traffic
 
 HISTORY_DAYS = 28
 GROWING_DAYS = 2
-"""Events of a day may still come in until so many days after its beginning: until then it is made anew each time."""
+"""Events of a day may arrive for this many days after its start: until then its rows are computed anew in each run."""
 _PREFIX = f"{DATE}="
 _EPOCH = date(1970, 1, 1)
 
@@ -57,20 +57,20 @@ TRAFFIC_SCHEMA = StructType(
 
 @dataclass(frozen=True, slots=True)
 class DailyTable:
-    """A table by date, and how a day's rows are made from its events."""
+    """A table by date, with the function that makes the rows of a day from its events."""
 
     at: Location
     schema: StructType
     make: Callable[[DataFrame], DataFrame]
 
     def update(self, spark: SparkSession, paths: PipelinePaths, days: Sequence[date]) -> None:
-        """Make the days that are missing, the last ones, and those that could still grow when they were made."""
+        """Compute the missing days, the last ones, and those that were computed while events could still arrive."""
         storage = Storage(spark)
         storage.make_directory(self.at)
         there = set(storage.names(self.at))
         for name in there:
             if not name.startswith(_PREFIX):
-                storage.delete(self.at / name)  # what a killed run was writing
+                storage.delete(self.at / name)  # left by a killed run
         wanted = [
             day
             for day in days
@@ -88,16 +88,16 @@ class DailyTable:
         )
 
     def _was_growing(self, storage: FileStore, day: date) -> bool:
-        """Whether the day could still get events when it was made."""
+        """Whether events of the day could still arrive when its rows were computed."""
         return storage.modified_ms(self.at / f"{_PREFIX}{day}") < _start_ms(day) + GROWING_DAYS * DAY_MS
 
     def days(self, spark: SparkSession, days: Sequence[date]) -> int:
-        """Return how many of the days have rows."""
+        """Count the days that have rows."""
         there = set(Storage(spark).names(self.at))
         return len([day for day in days if f"{_PREFIX}{day}" in there])
 
     def read(self, spark: SparkSession, days: Sequence[date]) -> DataFrame:
-        """Return the rows of some days; none where the table was never made."""
+        """Read the rows of these days; none if the table does not exist."""
         if not Storage(spark).exists(self.at):
             return spark.createDataFrame([], self.schema)
         return spark.read.schema(self.schema).parquet(str(self.at)).where(F.col(DATE).isin(list(days)))
@@ -112,13 +112,13 @@ def traffic_table(paths: PipelinePaths) -> DailyTable:
 
 
 def days_before(at_ms: int) -> list[date]:
-    """The HISTORY_DAYS whole days before the day of a time (UTC), the earliest first."""
+    """The HISTORY_DAYS whole days (UTC) before the day of a time, earliest first."""
     last = _EPOCH + timedelta(days=at_ms // DAY_MS)
     return [last - timedelta(days=back) for back in range(HISTORY_DAYS, 0, -1)]
 
 
 def days_of(period: Period) -> list[date]:
-    """The days that a period touches; of a longer one the last HISTORY_DAYS."""
+    """The days of a period; of a longer period its last HISTORY_DAYS."""
     first, last = period.since_ms // DAY_MS, (period.until_ms - 1) // DAY_MS
     return [_EPOCH + timedelta(days=day) for day in range(max(first, last - HISTORY_DAYS + 1), last + 1)]
 

@@ -1,9 +1,9 @@
-"""The health job: brings the daily tables up to date, judges a period, and writes what it found.
+"""The health job: updates the daily tables, judges the endpoints of a period, and writes the results.
 
-out/health/endpoints/…    each endpoint as it was in the last hour of the period, against its history (Parquet)
+out/health/endpoints/…    the state of each endpoint in the last hour of the period, by its history (Parquet)
 out/health/endpoints.json the unhealthy ones of these, for workers and `cns endpoints`
 out/health/time_of_day/…  topics, queues and endpoints by hour of the day (Parquet)
-out/health/health.json    incidents of the period and what else the page shows
+out/health/health.json    incidents of the period, and other results for the page
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ DOCUMENT = "health.json"
 
 
 def health_period(period: Period, now_ms: int) -> Period:
-    """A period with a beginning and an end that is not in the future; without a beginning, the last day."""
+    """The period with a start and an end, and no end in the future. Without a start: the last day."""
     until_ms = min(period.until_ms, max(now_ms, period.since_ms + 1))
     since_ms = period.since_ms or until_ms - DAY_MS
     return Period(since_ms, until_ms)
 
 
 def update_health(spark: SparkSession, paths: PipelinePaths, period: Period, now_ms: int) -> Health:
-    """Judge a period that has a beginning and an end, and write the tables and documents of the health directory."""
+    """Judge the endpoints of a period with a start and an end, and write the tables and documents."""
     days = sorted({*days_before(period.since_ms), *days_of(period)})
     hours_table(paths).update(spark, paths, days)
     traffic_table(paths).update(spark, paths, days)

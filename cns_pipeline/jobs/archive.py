@@ -35,8 +35,8 @@ LOCK = "archive.lock"
 
 
 class ArchiveOptions(NamedTuple):
-    """`keep_days`: how long the table keeps messages of all topics; None: as the policies of the topics say, 0: for
-    ever. `again_hours`: how much of each archive is read again; None: see `plan_topics`."""
+    """`keep_days`: the retention of the table for all topics; None: that of each topic's policy, 0: without limit.
+    `again_hours`: how much of each archive is read again; None: see `plan_topics`."""
 
     keep_days: int | None = None
     again_hours: int | None = None
@@ -61,7 +61,7 @@ def _cassandra_place(settings: Settings) -> StorePlace:
 
 
 class ArchiveResult(NamedTuple):
-    """The result of a run, in messages."""
+    """The numbers of messages that a run added and removed."""
 
     topics: int
     added: int
@@ -75,7 +75,7 @@ def run(arguments: Arguments, place: StorePlace, options: ArchiveOptions = Archi
 
 
 def run_as_before(arguments: Arguments) -> JobResult:
-    """Run the job as the last `cns pipeline archive` was told, if a topic has an archive."""
+    """Run the job with the options of the last `cns pipeline archive`, if a topic has an archive."""
     settings = load_settings(arguments.data)
     if settings.store != "cassandra" and not (settings.data / STORE_FILE).exists():
         return left_out(f"there is no store in {settings.data.absolute()}")
@@ -85,7 +85,7 @@ def run_as_before(arguments: Arguments) -> JobResult:
             return left_out("no topic has an ArchivePolicy")
     with directory_lock(arguments.local, LOCK), open_job("cns-archive", arguments) as spark:
         if place.sqlite is not None and not (spark.sparkContext.master or "").startswith("local"):
-            return left_out("left out: the store is a file of this machine, which the cluster does not see")
+            return left_out("left out: the cluster cannot read the store, a file of this machine")
         keep = read_keep(Storage(spark), arguments.paths.archive)
         return _result(arguments, archive(spark, arguments, place, ArchiveOptions(keep.days)))
 

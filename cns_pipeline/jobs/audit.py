@@ -22,13 +22,13 @@ from cns_pipeline.transforms.audit.messages import SENT
 
 LOCK = "audit.lock"
 _SENDS = f"{EVENT}={SENT}"
-"""The directory of sends of a part of the table."""
+"""The directory of `message.sent` events in a part of the table."""
 EXIT_WRONG = 1
-"""A message was lost or changed, or a FIFO queue gave messages out in another order."""
+"""A message was lost or changed, or a FIFO queue delivered messages out of order."""
 
 
 def run(arguments: Arguments, options: AuditOptions | None = None) -> JobResult:
-    """Run the job; return what it found. The period is that of the arguments."""
+    """Run the job for the period of the arguments."""
     arguments.check_table()
     options = replace(options or AuditOptions(), period=arguments.period)
     with directory_lock(arguments.local, LOCK), open_job("cns-audit", arguments) as spark:
@@ -39,7 +39,7 @@ def run(arguments: Arguments, options: AuditOptions | None = None) -> JobResult:
 
 
 def run_if_audited(arguments: Arguments) -> JobResult:
-    """The outcome of `run`; without a queue that is audited, one line and no Spark job."""
+    """Run the job; without an audited queue return one line and start no Spark job."""
     storage = Storage(None if arguments.paths.out.local else SparkSession.getActiveSession())
     period = arguments.period
     directories = event_directories(storage, arguments.paths, period.since_ms, period.until_ms)

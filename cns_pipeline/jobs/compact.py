@@ -15,7 +15,7 @@ from cns_pipeline.tables.table import TableWriter
 
 
 def run(arguments: Arguments) -> JobResult:
-    """Remove old dates, and merge the files of each other date; return a line about it."""
+    """Remove old dates, and merge the files of each other date."""
     arguments.check_table()
     clock = Clock()
     with table_lock(arguments), open_job("cns-compact", arguments) as spark:

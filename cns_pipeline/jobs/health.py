@@ -13,7 +13,7 @@ LOCK = "health.lock"
 
 
 def run(arguments: Arguments) -> JobResult:
-    """Run the job; return what it found."""
+    """Judge the endpoints of the period."""
     arguments.check_table()
     now_ms = Clock().real_ms()
     with directory_lock(arguments.local, LOCK), open_job("cns-health", arguments) as spark:

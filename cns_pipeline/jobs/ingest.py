@@ -23,7 +23,7 @@ FILES_NAMED = 5
 
 
 def run(arguments: Arguments) -> JobResult:
-    """Ingest what is new; return a line about it."""
+    """Ingest the new segments."""
     arguments.check_events()
     with table_lock(arguments):
         if _has_all(arguments):
@@ -33,7 +33,8 @@ def run(arguments: Arguments) -> JobResult:
 
 
 def follow(arguments: Arguments, every_s: float, tell: Callable[[str], None] | None = None) -> JobResult:
-    """Ingest segments as they are sealed, until SIGTERM or SIGINT. Tells, or prints, a line for each batch."""
+    """Ingest segments as they are sealed, until SIGTERM or SIGINT. `tell` gets a line for each batch; default: print
+    it."""
     arguments.check_events()
     with table_lock(arguments), open_job("cns-ingest", arguments) as spark:
         segments = SegmentIngest(spark, arguments.events, arguments.paths, _options(arguments))
@@ -47,7 +48,7 @@ def _options(arguments: Arguments) -> IngestOptions:
 
 
 def _has_all(arguments: Arguments) -> bool:
-    """Whether every segment was ingested, as far as can be known without Spark, which takes seconds to start."""
+    """Whether all segments are ingested, as far as it can be seen without Spark, which takes seconds to start."""
     if arguments.paths.out.scheme or arguments.events.local is None:
         return False
     checkpoint = Checkpoint(Storage(None), arguments.paths)
@@ -56,7 +57,7 @@ def _has_all(arguments: Arguments) -> bool:
 
 
 def _maintained(arguments: Arguments) -> JobResult:
-    """Maintain the table where an ingest finds no new events: delete files that are due."""
+    """Delete files that are due, when there are no new events."""
     now_ms = Clock().real_ms
     writer = TableWriter(event_table(Storage(None), arguments.paths), now_ms, has_lock=True)
     remove_old_dates(writer, arguments.keep_days, now_ms())
@@ -85,6 +86,5 @@ def _result(arguments: Arguments, ingested: IngestResult) -> JobResult:
 
 
 def _say(line: str) -> None:
-    """Print what a batch added."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

@@ -13,7 +13,7 @@ from cns_pipeline.reports.terminal import format_report
 
 
 def run(arguments: Arguments, *, wide: bool = False) -> JobResult:
-    """Return the report, and its text. Nothing is written."""
+    """Compute the report, and write no files."""
     if arguments.paths.out.local is None:
         raise StartError(f"--quick reads local tables, not {arguments.paths.out}", EXIT_DATA_UNUSABLE)
     arguments.check_table()

@@ -16,11 +16,11 @@ from cns_pipeline.storage import Storage
 
 LOCK = "report.lock"
 TERMINAL = (120, 24)
-"""Columns and lines where the output is no terminal."""
+"""The columns and lines if standard output is not a terminal."""
 
 
 def run(arguments: Arguments, *, wide: bool = False) -> JobResult:
-    """Run the job; return the report, and its text. `wide`: all columns and whole ARNs."""
+    """Write the report of the period. `wide`: show all columns and whole ARNs."""
     arguments.check_table()
     period = arguments.period
     with directory_lock(arguments.local, LOCK), open_job("cns-report", arguments) as spark:

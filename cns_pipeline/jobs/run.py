@@ -18,11 +18,11 @@ from cns_pipeline.session import open_job
 LOCK = "run.lock"
 Job = Callable[[Arguments], JobResult]
 REPORTS: Mapping[str, Job] = {"health": health.run, "audit": audit.run_if_audited, "report": report.run}
-"""The jobs after ingest, in their order: the report shows what health and audit found."""
+"""The jobs after ingest, in order: the report includes the results of health and audit."""
 
 
 def run(arguments: Arguments) -> JobResult:
-    """Run every job; return what each says. Without a period, the last 24 hours are reported."""
+    """Run all jobs. Without a period, the reports are of the last 24 hours."""
     arguments.check_events()
     if arguments.period.is_everything:
         now_ms = Clock().real_ms()
@@ -38,7 +38,7 @@ def run(arguments: Arguments) -> JobResult:
 
 
 def _archived(arguments: Arguments) -> JobResult:
-    """Run the archive job last, so that it delays no report: the store may be away."""
+    """Run the archive job last, and report its error as a result: an unreachable store must not delay the reports."""
     try:
         return _unless_in_use(archive.run_as_before, arguments)
     except StartError as error:
@@ -46,7 +46,7 @@ def _archived(arguments: Arguments) -> JobResult:
 
 
 def _unless_in_use(job: Job, arguments: Arguments) -> JobResult:
-    """Return the outcome of a job, or a line about the other process that does it: `ingest --follow`, for example."""
+    """Run the job, unless another process holds its lock, such as `ingest --follow`."""
     try:
         return job(arguments)
     except StartError as error:

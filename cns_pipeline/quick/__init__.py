@@ -1,1 +1,1 @@
-"""The figures of a report by DuckDB, without Java: the same answers as Spark's, from the same files."""
+"""The figures of a report by DuckDB, without Java: the same as Spark's, from the same files."""

@@ -1,4 +1,4 @@
-"""Asks DuckDB for the figures of a period, and makes a report document of them."""
+"""Computes the figures of a period in DuckDB, and makes a report document of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 NO_PROGRESS = "SET enable_progress_bar = false"
-"""DuckDB would print one on standard output, amid the result."""
+"""Without it, DuckDB prints a progress bar on standard output."""
 MEMORY = "1GB"
 THREADS = 2
 ROWS_SHOWN = 200
@@ -32,7 +32,7 @@ _MACROS = (
     "CREATE MACRO named_struct(a, x, b, y) AS row(x, y), (a, x, b, y, c, z) AS row(x, y, z),"
     " (a, u, b, v, c, x, d, y, e, z) AS row(u, v, x, y, z)"
 )
-"""Spark's function; structs are only compared."""
+"""Macros for a function of Spark. Structs are only compared, so they need no field names."""
 _COLUMNS = {
     name: kind
     for kind, names in {
@@ -45,30 +45,30 @@ _COLUMNS = {
     }.items()
     for name in names.split()
 }
-"""Columns that the statements read. Files of an earlier version lack some: these are null."""
+"""The columns that the statements read. A column that the files of an earlier version lack is null."""
 _NOT_ASKED = (
     *("buckets", "days", "queues", "retries", "latency", "failures", "dead_letters", "drops", "slowest"),
     *("recoveries", "usage"),
 )
 _NOT_COUNTED = ("unknown", "malformed", "newer", "malformed_files")
-"""Members of the report, and of its coverage, that Spark's has and this one does not know."""
+"""Members of the report and of its coverage that only Spark computes."""
 _TABLES = ("topics", "accounts", *BY_TARGET)
 _EVENT = "regexp_extract(filename, 'event=([^/]*)/', 1)"
-"""The event is in the path, as Spark partitions the table."""
+"""The event name, from the path: Spark partitions the table by it."""
 
 Key = tuple[str, str, str, str, str]
 """Table, name, topic, protocol, endpoint."""
 
 
 def quick_report(paths: PipelinePaths, period: Period, made_at_ms: int) -> Report:
-    """Report of the table of events; it has to be local. Raises StartError."""
+    """The report of the table of events, which must be local. Raises StartError."""
     before = period.earlier(WEEK_MS)
     spans = [period] if before is None else [before, period]
     return report_of_files(sorted({file for span in spans for file in _files(paths, span)}), period, made_at_ms)
 
 
 def known_members(report: Report) -> dict[str, Any]:
-    """The report as JSON has it: what was not looked for is null, as 0 and an empty list say that there is none."""
+    """The report as JSON. Members that were not computed are null: 0 or an empty list would mean that there is none."""
     members: dict[str, Any] = msgspec.to_builtins(report) | dict.fromkeys(_NOT_ASKED)
     members["coverage"] |= dict.fromkeys(_NOT_COUNTED)
     return members
@@ -120,7 +120,7 @@ def _report(connection: DuckDBPyConnection, files: Sequence[str], period: Period
 
 
 def query(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
-    """The rows of a statement of the report, which reads those before it."""
+    """The rows of a statement of the report, with the statements that it reads."""
     parts = [
         f"{one.name} AS {'MATERIALIZED ' if one.is_kept else ''}({one.sql(_SameNames())})" for one in needed_for(name)
     ]
@@ -135,7 +135,7 @@ class _SameNames(dict[str, str]):
 
 
 def create_views(connection: DuckDBPyConnection, files: Sequence[str], period: Period) -> None:
-    """Make the view `events` with all columns, whatever the files have, once for each week."""
+    """Create the view `events` with all columns, whatever columns the files have, once for each week."""
     connection.execute(_MACROS)
     columns = ", ".join([f"NULL::{kind} AS {name}" for name, kind in _COLUMNS.items()])
     source = f"(SELECT '' AS event, {columns} WHERE false)"
@@ -172,7 +172,7 @@ def _key(row: dict[str, Any]) -> Key:
 
 
 def _rows(present: dict[Key, Figures], before: dict[Key, Figures]) -> dict[str, list[Row]]:
-    """The rows of each table, most attempts first. A row that was only there a week before has figures of 0."""
+    """The rows of each table, most attempts first. A row that has only figures of a week before has figures of 0."""
     rows: dict[str, list[Row]] = defaultdict(list)
     keys = present.keys() | before.keys()
     found = {key: present.get(key) or (Figures() if key[0] in BY_TARGET else NOTHING) for key in keys}

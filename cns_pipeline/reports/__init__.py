@@ -1,1 +1,1 @@
-"""Reports: their document, the files and the page made from it, and what it says in words."""
+"""Reports: the document, the files and page made from it, and its findings in words."""

@@ -1,4 +1,4 @@
-"""The figures of a report by hour or day, also of those without events."""
+"""The figures of a report by hour or day, with those of buckets without events."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from cns_pipeline.period import Period
 from cns_pipeline.reports.document import Figures, LatencyBin, TimeBucket
 
 BY_DAY_FROM_MS = 14 * DAY_MS
-"""Longer periods have a bucket a day."""
+"""A longer period has one bucket per day."""
 BUCKETS_MAX = 1_000
-"""The limit of buckets; a longer time has only the last ones with events."""
+"""The limit of buckets; a longer period shows only the last ones that have events."""
 NOTHING = Figures(accepted=0, accepted_bytes=0, matched=0, filtered=0, pending=0, replay_matched=0)
 
 
 def bucket_period(period: Period, first_ms: int, last_ms: int, made_at_ms: int) -> Period:
-    """The period from its start, or its first event, until its end or now, but no earlier than after its last event."""
+    """The period from its start or first event to its end or now, but not before its last event."""
     since_ms = period.since_ms or first_ms
     return Period(since_ms, max(min(period.until_ms, made_at_ms), last_ms + 1))
 
@@ -27,7 +27,7 @@ def bucket_span_ms(period: Period) -> int:
 
 
 def buckets(figures: Mapping[int, Figures], period: Period, span_ms: int) -> list[TimeBucket]:
-    """`figures` by start. All buckets of the period are there, unless they are too many."""
+    """`figures` by start. Every bucket of the period is included, unless there are too many."""
     first, last = period.since_ms // span_ms, (period.until_ms - 1) // span_ms
     if last - first < BUCKETS_MAX:
         starts = [number * span_ms for number in range(first, last + 1)]
@@ -37,7 +37,7 @@ def buckets(figures: Mapping[int, Figures], period: Period, span_ms: int) -> lis
 
 
 def latency_bins(deliveries: Mapping[int, int]) -> list[LatencyBin]:
-    """Bins from 0–1 ms on, each twice as wide as the one before, up to the last one that has deliveries."""
+    """Bins that begin with 0–1 ms and double in width, up to the last one that has deliveries."""
     bins, from_ms, to_ms = [], 0, 1
     while deliveries and from_ms <= max(deliveries):
         bins.append(LatencyBin(from_ms=from_ms, to_ms=to_ms, deliveries=deliveries.get(from_ms, 0)))

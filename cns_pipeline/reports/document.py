@@ -1,7 +1,7 @@
-"""The report as one document: what the page draws, the terminal shows, and `report.json` has.
+"""The report as one document, the source of the page, of the terminal output and of `report.json`.
 
-All figures are of events with `since_ms <= at_ms < until_ms`, and of notifications: confirmations are left out. Times
-are in ms since the epoch, spans in ms. Reasons and hosts are foreign text: escape them before they are shown.
+Figures cover events of notifications, not of confirmations, with `since_ms <= at_ms < until_ms`. Times are in ms since
+the epoch, spans in ms. Reasons and hosts are untrusted text: escape them before they are shown.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from cns_pipeline.period import Period
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The completeness of the report: events that it has, and events that are missing or unreadable."""
+    """The completeness of the report: counts of its events, and of missing or unreadable ones."""
 
     events: int = 0  # of the period, of all kinds
-    unknown: int = 0  # numbers without an event: never written, or removed before they were ingested
-    malformed: int = 0  # lines of the whole table that are no events; they have no time
+    unknown: int = 0  # missing numbers: events that were not written, or removed before they were ingested
+    malformed: int = 0  # malformed lines in the whole table; they have no time
     newer: int = 0  # lines of the whole table that a newer version of the service wrote
     malformed_files: tuple[str, ...] = ()  # the first ones
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """Replays are left out of all figures but those that begin with `replay`. None: not known at this level."""
+    """Only figures that begin with `replay` include replays. None: not known at this level."""
 
-    accepted: int | None = None  # messages published; of a subscription and an endpoint's topic not known
+    accepted: int | None = None  # messages published; not known for a subscription or an endpoint
     accepted_bytes: int | None = None
-    matched: int | None = None  # deliveries that the accepted messages are to have
-    filtered: int | None = None  # deliveries that filter policies prevented
-    pending: int | None = None  # matched deliveries of messages accepted in the period that did not end in it
-    retrying: int = 0  # (message, subscription) that failed in the period, and did not end in it
+    matched: int | None = None  # deliveries that the accepted messages need
+    filtered: int | None = None  # deliveries that filter policies rejected
+    pending: int | None = None  # matched deliveries of messages accepted in the period without an end in it
+    retrying: int = 0  # (message, subscription) with a failure but no end in the period
     attempts: int = 0
     attempts_failed: int = 0
     delivered: int = 0  # distinct (message, subscription)
     delivered_bytes: int = 0  # sent by all deliveries, with duplicates and replays
     dead_lettered: int = 0  # distinct (message, subscription)
-    dropped: int = 0  # distinct (message, subscription), and the subscriptions of drops that name none
-    fanouts_dropped: int = 0  # messages given up before an unknown number of subscriptions was found
+    dropped: int = 0  # distinct (message, subscription), and the counts of drops without a subscription
+    fanouts_dropped: int = 0  # messages dropped before their subscriptions were found
     duplicates: int = 0  # deliveries of a (message, subscription) after its first one
     success_share: float | None = None  # delivered / (delivered + dead_lettered + dropped)
     p50_ms: int | None = None  # from publish to first delivery; at most 1/128 below the exact value
@@ -53,7 +53,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimeBucket(msgspec.Struct, frozen=True, kw_only=True):
-    """An hour, or a day in a period above 14 days. Buckets without events are there, too, with figures of 0."""
+    """An hour, or a day if the period exceeds 14 days. A bucket without events has figures of 0."""
 
     start_ms: int
     span_ms: int
@@ -61,7 +61,7 @@ class TimeBucket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """`before` has the figures of the same row a week earlier; None if the period has none or the row was not there."""
+    """`before`: the figures of the same row a week earlier; None if the period or the row has none."""
 
     name: str  # ARN of the topic or subscription, endpoint, protocol, account, or date; '': none, such as direct SMS
     topic: str = ""  # of a subscription: ARN
@@ -72,14 +72,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows with the most attempts, most first. The files have all."""
+    """The rows with the most attempts, sorted. The files have all rows."""
 
     rows: tuple[Row, ...] = ()
     left_out: int = 0
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of a queue by the service. Depths are the latest of the period; -1: unknown."""
+    """Counts of a queue by the service. Depths are the latest in the period; -1: unknown."""
 
     queue: str  # ARN
     sent: int
@@ -94,24 +94,24 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The queues with the most messages sent and received, most first."""
+    """The queues with the most sent and received messages, sorted."""
 
     rows: tuple[QueueRow, ...] = ()
     left_out: int = 0
 
 
 class RetryBin(msgspec.Struct, frozen=True, kw_only=True):
-    """Deliveries that ended after so many attempts: distinct (message, subscription)."""
+    """Deliveries by number of attempts: distinct (message, subscription)."""
 
-    attempts: int  # 0: given up without one; 100: so many or more
+    attempts: int  # 0: dropped before an attempt; 100: 100 or more
     delivered: int = 0
     dead_lettered: int = 0
-    dropped: int = 0  # only drops that name their subscription
+    dropped: int = 0  # only drops with a subscription
 
 
 class LatencyBin(msgspec.Struct, frozen=True, kw_only=True):
-    """First deliveries with `from_ms <= time from publish < to_ms`. Bins are 0–1 ms and then double; all are there up
-    to the last that has any."""
+    """First deliveries with `from_ms <= time from publish < to_ms`. The first bin is 0–1 ms, each next one twice as
+    wide, up to the last with deliveries."""
 
     from_ms: int
     to_ms: int
@@ -119,7 +119,7 @@ class LatencyBin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Failed attempts of one kind, those of replays too; most first."""
+    """Failed attempts of one kind, with those of replays; most first."""
 
     cause: str  # status, timeout, connection, …
     status: int  # HTTP; 0: no answer
@@ -128,23 +128,23 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: int  # distinct
     first_ms: int
     last_ms: int
-    reason: str  # of one of them: foreign text
+    reason: str  # of one of them: untrusted text
 
 
 class Drop(msgspec.Struct, frozen=True, kw_only=True):
-    """Notifications given up, those of replays too; most first."""
+    """Dropped notifications, with those of replays; most first."""
 
     cause: str
     events: int
-    subscriptions: int  # sum; the drops of whole fan-outs have an unknown number and count 0
+    subscriptions: int  # sum; the drop of a whole fan-out counts 0, since its number is unknown
     fanouts: int  # drops of a whole fan-out
-    topic: str = ""  # ARN of the topic, and the endpoint, that have the most of them; '': none
+    topic: str = ""  # ARN of the topic with the most drops, and the endpoint; '': none
     endpoint: str = ""
-    most: int = 0  # how many of `subscriptions` and `fanouts` these have
+    most: int = 0  # the part of `subscriptions` and `fanouts` that they have
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages moved to dead-letter queues, those of replays too; most first."""
+    """Messages moved to dead-letter queues, with those of replays; most first."""
 
     cause: str
     queue: str  # ARN
@@ -166,7 +166,7 @@ class Slow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of failed attempts of an endpoint, of all topics, between two successes; the longest runs first."""
+    """Consecutive failed attempts of an endpoint, of all topics, until a success; longest first."""
 
     endpoint: str
     failed_from_ms: int  # the first failed attempt
@@ -176,12 +176,12 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The usage of an account on a day, for billing; replays and duplicates are deliveries too. By account and day.
+    """The usage of an account on a day, for billing, with replays and duplicates. Sorted by account and day.
 
-    None: nobody's requests were counted on that day.
+    None: the requests of that day were not counted.
     """
 
-    account: str  # of the topic's owner or the caller; '': not authenticated
+    account: str  # owner of the topic, or caller; '': not authenticated
     day: str  # 2026-11-22, UTC
     requests: int | None = None
     errors: int | None = None  # of the requests
@@ -194,7 +194,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """`before` are the totals of the same span one week earlier; None if the table has no event of it."""
+    """`before`: the totals of the same span one week earlier; None without events of it."""
 
     period: Period
     made_at_ms: int

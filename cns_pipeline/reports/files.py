@@ -1,4 +1,4 @@
-"""The files of a report, in a directory of their own: all of one report, or all of the one before."""
+"""The files of a report in a directory that is replaced atomically: no mix of two reports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NEW, _OLD = ".new-", ".old-"
 
 
 def directory_name(period: Period) -> str:
-    """`all`; `2026-11-22` for a day; `latest` for other times, as those of the last 24 hours are others each time."""
+    """`all`; `2026-11-22` for a day; `latest` for any other period, which the next report replaces."""
     if period.is_everything:
         return "all"
     is_day = period.span_ms == DAY_MS and period.since_ms % DAY_MS == 0
@@ -34,7 +34,7 @@ def directory_name(period: Period) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Writes into a new directory."""
+    """Writes the files into a new directory."""
 
     storage: Storage
     directory: Location
@@ -58,7 +58,7 @@ class ReportFiles:
 
 
 def _cell(value: object) -> object:
-    """Keep a spreadsheet from taking a text of an endpoint for a formula."""
+    """Keep a spreadsheet from reading an endpoint's text as a formula."""
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"
     return value
@@ -66,9 +66,9 @@ def _cell(value: object) -> object:
 
 @contextmanager
 def new_report(storage: Storage, paths: PipelinePaths, period: Period) -> Iterator[ReportFiles]:
-    """Yield a new directory, which becomes that of the period when the block ends without an error.
+    """Yield a new directory, which replaces that of the period if the block ends without an error.
 
-    Between the two renames there is none; the next report of the period puts the old one back, should it fail, too.
+    A job that dies between the two renames leaves none; the next report of the period restores the old one.
     """
     name = directory_name(period)
     place, new, old = paths.reports / name, paths.reports / f"{_NEW}{name}", paths.reports / f"{_OLD}{name}"

@@ -1,4 +1,4 @@
-"""All frames of a report, from the events of its period: the statements of the report, run by Spark SQL."""
+"""All frames of a report: its statements, run by Spark SQL over the events of its period."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cns_pipeline.transforms.report.statements import BY_TARGET, EVENTS, OF_TOPI
 
 PRESENT, BEFORE = "present", "before"
 ON_DISK = StorageLevel.DISK_ONLY
-"""In memory, the pairs of a million deliveries would leave too little of a small heap for what is made of them."""
+"""In memory, the pairs of a million deliveries would leave too little of a small heap for the later statements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFrames:
-    """`figures` has the rows of all tables of figures; the others are a table each."""
+    """`figures` has the rows of all tables of figures; each other frame is one table."""
 
     figures: DataFrame
     coverage: DataFrame
@@ -40,11 +40,11 @@ _OF_STATEMENTS = set(ReportFrames.__dataclass_fields__) - {"figures", "coverage"
 
 
 def report_frames(events: DataFrame, period: Period, removed_until_ms: int = 0) -> ReportFrames:
-    """`events` are those of the table, at least of the period, of the week before and of an hour around both; those
-    until `removed_until_ms` are not in it any more, and not unknown.
+    """`events`: those of the table, at least of the period, of the week before, and of an hour around each. Events
+    until `removed_until_ms` were removed from the table, and do not count as unknown.
 
-    What is kept is a local checkpoint, not a cache: the plans above it begin there, and planning is most of what a
-    small report costs. A cluster that loses an executor meanwhile fails the job, which is run again.
+    A kept result is a local checkpoint, not a cache: plans that read it begin there, and planning is most of the cost
+    of a small report. If a cluster loses an executor, the job fails and is run again.
     """
     frames = _results(events_of_weeks(events, period))
     return ReportFrames(
@@ -56,7 +56,7 @@ def report_frames(events: DataFrame, period: Period, removed_until_ms: int = 0) 
 
 
 def _results(events: DataFrame) -> dict[str, DataFrame]:
-    """The result of each statement. Only those that are kept are computed."""
+    """The result of each statement. Only kept ones are computed here."""
     frames = {EVENTS: events}
     for statement in statements().values():
         inputs = {name: frames[name] for name in statement.inputs}
@@ -66,10 +66,8 @@ def _results(events: DataFrame) -> dict[str, DataFrame]:
 
 
 def _beside_before(rows: DataFrame) -> DataFrame:
-    """Return the columns `ROW`, and the structs `present` and `before`, which is null for a row that was not there.
-
-    A row that was only there a week before has figures of 0.
-    """
+    """Return the columns `ROW`, `present` and `before`. A row only of the week before has present figures of 0; a row
+    without them has `before` null."""
     names = [name for name in rows.columns if name not in (WEEK, *ROW)]
     present, before = [
         rows.where(F.col(WEEK) == week).select(*ROW, F.struct(*names).alias(name))

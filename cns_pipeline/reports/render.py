@@ -1,4 +1,4 @@
-"""The presentation of a report: findings, page and text, with the health of endpoints and the last audit."""
+"""The presentation of a report as page and text: findings, health of endpoints, and the last audit."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Presentation:
     page: str  # HTML
 
     def text(self, width: int, *, wide: bool = False) -> str:
-        """The report for a terminal of this many characters; `wide`: all columns and whole ARNs."""
+        """The report for a terminal of this many columns. `wide`: all columns and whole ARNs."""
         return format_report(self.report, self.findings, width, wide=wide)
 
 
 def present(spark: SparkSession, paths: PipelinePaths, events: DataFrame, report: Report) -> Presentation:
-    """Judge the endpoints of the report's period, and draw the page. `events` may have others, too."""
+    """Judge the endpoints of the report's period, and draw the page. `events` may include others."""
     period = shown_period(report)
     health = None if period is None else _health(spark, paths, events, period, report.made_at_ms)
     audit = _overlapping(read_audit(Storage(spark), paths), period)
@@ -47,7 +47,7 @@ def present(spark: SparkSession, paths: PipelinePaths, events: DataFrame, report
 
 
 def shown_period(report: Report) -> Period | None:
-    """The report's period; an open end is that of its events, one in the future is now. None without events."""
+    """The period of the report. An open end is that of its events, a future end is now; None without events."""
     if report.first_ms is None or report.last_ms is None:
         return None
     since_ms, until_ms, last_ms = report.period.since_ms, report.period.until_ms, report.last_ms + 1

@@ -1,4 +1,4 @@
-"""Makes a report: reads the events of its period, adds them up, and writes the files and the document."""
+"""Makes a report: reads the events of its period, computes the figures, and writes the files and the document."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RECOVERIES_SHOWN = 1_000
 
 
 def read_for_report(spark: SparkSession, paths: PipelinePaths, period: Period) -> DataFrame:
-    """Read the events of the period, of a week before, and of an hour around, which tells what is unknown."""
+    """Read the events of the period, of the week before, and of an hour around both, which shows what is unknown."""
     if period.is_everything:
         return read_events(spark, paths)
     first, last = period_near(period.earlier(WEEK_MS) or period), period_near(period)
@@ -47,8 +47,8 @@ def read_for_report(spark: SparkSession, paths: PipelinePaths, period: Period) -
 def make_report(
     events: DataFrame, period: Period, files: ReportFiles, made_at_ms: int, removed_until_ms: int = 0
 ) -> Report:
-    """Return the document, and write it and all tables. `events` is what `read_for_report` returns; those until
-    `removed_until_ms` are not in the table any more."""
+    """Write all tables and the document, and return the document. `events` comes from `read_for_report`; events until
+    `removed_until_ms` were removed from the table."""
     frames = report_frames(events, period, removed_until_ms)
     tables = collect_figures(frames.figures)
     write_figures(files, frames.figures, tables)
@@ -101,7 +101,6 @@ def _document(
 
 
 def _coverage(frames: ReportFrames) -> tuple[Coverage, int | None, int | None]:
-    """Return the coverage, and the times of the first and last event."""
     known = frames.coverage.agg(
         F.coalesce(F.sum("events"), F.lit(0)).alias("events"),
         F.coalesce(F.sum("unknown"), F.lit(0)).alias("unknown"),

@@ -1,4 +1,4 @@
-"""The tables of a report: their columns in files, and their first rows in the document."""
+"""The tables of a report: the columns of their files, and their first rows for the document."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cns_pipeline.reports.frames import BEFORE, PRESENT
 from cns_pipeline.transforms.report.statements import BY_TARGET, OF_TOPICS, ROW, TABLE
 
 ROWS_SHOWN = 200
-"""The rows of a table in the document."""
+"""The limit of rows of a table in the document."""
 S = TypeVar("S")
 _FIGURES = Figures.__struct_fields__
 _KEYS = {
@@ -28,12 +28,12 @@ _KEYS = {
     "endpoints": {"name": "endpoint", "protocol": "protocol"},
     "protocols": {"name": "protocol"},
 }
-"""The columns of each table in files that name its rows, by the columns of the frame."""
+"""The columns that name the rows of a table in its files, by the columns of the frame."""
 
 
 @dataclass(slots=True)
 class FigureRows:
-    """The rows of a table of figures: all for its file, as a frame has them, most attempts first."""
+    """All rows of a table of figures, most attempts first."""
 
     rows: list[SparkRow] = field(default_factory=list)
 
@@ -43,7 +43,7 @@ class FigureRows:
 
 
 def collect_figures(figures: DataFrame) -> dict[str, FigureRows]:
-    """Return the rows of every table, most attempts first."""
+    """Return all rows of every table, most attempts first."""
     tables = {table: FigureRows() for table in (*_KEYS, "totals")}
     for row in sorted(figures.collect(), key=_busiest_first):
         tables[row[TABLE]].rows.append(row)
@@ -56,7 +56,7 @@ def _busiest_first(row: SparkRow) -> tuple[int, int, *tuple[str, ...]]:
 
 
 def write_figures(files: ReportFiles, figures: DataFrame, tables: dict[str, FigureRows]) -> None:
-    """Write a CSV and a Parquet file for each table."""
+    """Write each table as a CSV and a Parquet file."""
     for table, keys in _KEYS.items():
         names = [name for name in _FIGURES if table not in BY_TARGET or name not in OF_TOPICS]
         rows = [
@@ -87,7 +87,7 @@ def _row(row: SparkRow) -> Row:
 def collect_rows(
     files: ReportFiles, table: str, frame: DataFrame, struct: type[S], shown: int = ROWS_SHOWN
 ) -> tuple[tuple[S, ...], int]:
-    """Write both files of a frame, in its order. Returns its first rows and how many more there are."""
+    """Write a frame as both files, in its order. Returns its first rows and the number of others."""
     found = frame.collect()
     rows: list[dict[str, Any]] = [row.asDict() for row in found]
     files.write_rows(table, frame.columns, rows)

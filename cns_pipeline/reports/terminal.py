@@ -1,4 +1,4 @@
-"""The report as text for a terminal: what went wrong, the figures, the busiest endpoints, topics and subscriptions."""
+"""The report as text for a terminal: findings, figures, and the busiest endpoints, topics and subscriptions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cns_pipeline.reports.findings.finding import ReportIssue
 from cns_pipeline.reports.text import are, count, milliseconds, plain, share, short_arn, size
 
 ROWS_MAX = 10
-"""Rows of each table; the page has more, the files have all."""
+"""The limit of rows in each table; the page has more, the files have all."""
 NAME_CHARS_MIN = 24
 WIDTH_CHARS_MIN = 60
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """`width` is that of the terminal from which on the column is shown."""
+    """`width`: the least width of a terminal that shows the column."""
 
     title: str
     width: int
@@ -70,9 +70,9 @@ _TOTALS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
 
 
 def format_report(report: Report, findings: Sequence[ReportIssue] | None, width: int, *, wide: bool = False) -> str:
-    """Lay the report out for a width in characters. Numbers are never cut; `wide` has all columns and whole ARNs.
+    """Format the report for a width in characters. Numbers are never cut; `wide` has all columns and whole ARNs.
 
-    `findings` is None for the figures alone: nothing was looked for, and no files were written.
+    `findings` is None if only figures were computed, and no files were written.
     """
     rest = "in the files" if findings is not None else "left out"
     width = max(width, WIDTH_CHARS_MIN)

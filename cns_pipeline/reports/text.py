@@ -1,4 +1,4 @@
-"""Numbers, times and foreign text as a person reads them, on the page and on the terminal."""
+"""Formats numbers, times and untrusted text for people, on the page and on the terminal."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from cns_pipeline.period import END_MS
 TEXT_CHARS_MAX = 400
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-"""Unicode's categories of control and format characters: a terminal obeys them, and a page turns its text round."""
+"""Unicode categories of control and format characters, which control a terminal or reverse the text of a page."""
 _COUNT_UNITS = ((1e9, 1e9, " G"), (1e6, 1e6, " M"), (1e3, 1e3, " k"))
 _BYTE_UNITS = ((1e12, 1 << 40, " TiB"), (1e9, 1 << 30, " GiB"), (1e6, 1 << 20, " MiB"), (1e3, 1 << 10, " KiB"))
 _TIME_UNITS_MS = ((2 * DAY_MS, DAY_MS, " d"), (2 * HOUR_MS, HOUR_MS, " h"), (120_000, 60_000, " min"), (1e3, 1e3, " s"))
-"""From which number on a unit is used, how many it is, its name."""
+"""The least number for a unit, its factor, its name."""
 
 
 def plain(text: str, chars_max: int = TEXT_CHARS_MAX) -> str:
-    """Make foreign text safe to show: replace control and format characters, and leave out the end of a long text."""
+    """Make untrusted text safe to show: replace control and format characters, and cut a long text."""
     seen = "".join([REPLACEMENT if unicodedata.category(char) in _UNSEEN else char for char in text[: chars_max + 1]])
     return seen if len(seen) <= chars_max else seen[: chars_max - 1] + "…"
 
 
 def short_arn(arn: str) -> str:
-    """The last part of an ARN; of a subscription's the topic's name and the first characters of the id."""
+    """The last part of an ARN; for a subscription, the name of the topic and the first characters of the id."""
     parts = arn.split(":")
     if len(parts) < 6:
         return arn
@@ -39,12 +39,12 @@ def count(number: int) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things: 1 event, 12 events."""
+    """A number with its noun: 1 event, 12 events."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def are(number: int) -> str:
-    """The verb behind a number of things."""
+    """The verb after a number: is, are."""
     return "is" if number == 1 else "are"
 
 
@@ -54,7 +54,7 @@ def rounded(number: float) -> str:
 
 
 def share(fraction: float | None) -> str:
-    """A share in percent, never rounded to 0 % or 100 % where it is neither."""
+    """A share in percent; it is never rounded to 0 % or 100 %."""
     if fraction is None:
         return "–"
     if 0 < fraction < 0.0001:
@@ -66,7 +66,7 @@ def share(fraction: float | None) -> str:
 
 
 def milliseconds(number: float | None) -> str:
-    """A span: 350 ms, 61.2 s, 3 min, 2.5 h."""
+    """A duration: 350 ms, 61.2 s, 3 min, 2.5 h."""
     if number is None:
         return "–"
     return _scaled(number, _TIME_UNITS_MS) or f"{number:.3g} ms"
@@ -95,7 +95,7 @@ def day_of_month(at_ms: int) -> str:
 
 
 def span(since_ms: int, until_ms: int) -> str:
-    """Two times in words; the second one without its day where that is the first one's."""
+    """Two times in words; the second without its day if both are on the same day."""
     if since_ms // DAY_MS == until_ms // DAY_MS:
         return f"from {clock_time(since_ms)} to {clock_time(until_ms)} on {day_of_month(since_ms)}"
     return (
@@ -104,7 +104,7 @@ def span(since_ms: int, until_ms: int) -> str:
 
 
 def _utc(at_ms: int) -> datetime:
-    """Python has no date after the year 9999, where a period without an end and the last slots of a chart end."""
+    """The time as a datetime; times after 9999, as of a period without an end, become its last."""
     return datetime.fromtimestamp(min(at_ms, END_MS - 1) / 1000, UTC)
 
 
@@ -118,7 +118,7 @@ def _scaled(number: float, units: tuple[tuple[float, float, str], ...]) -> str:
 
 
 def mostly(most: int, number: int, topic: str, endpoint: str) -> str:
-    """The end of a sentence about `number` things: which topic and endpoint have the most of them."""
+    """The end of a sentence about `number` things: the topic and endpoint that have the most of them."""
     target = " → ".join([short_arn(name) for name in (topic, endpoint) if name])
     if not target or not most:
         return ""

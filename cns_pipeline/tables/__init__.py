@@ -1,1 +1,1 @@
-"""Tables of Parquet batches: what a manifest names is in the table, whatever else is below its directory."""
+"""Tables of Parquet batches: a table has the files that its manifest names, and no others."""

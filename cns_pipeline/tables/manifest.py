@@ -1,4 +1,4 @@
-"""The batches of a table, as one small file states them: values, and what follows from them."""
+"""The manifest of a table: one small file with its batches. No I/O here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ C = TypeVar("C")
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of a batch in one directory, such as all those of a date."""
+    """The rows of a batch in one directory, such as those of one date."""
 
     name: str  # the directory below the batch: date=2026-11-21
     files: int
@@ -21,7 +21,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Batch(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
-    """Files that were added to the table at once. `contents` describes at least those that are left."""
+    """Files that were added to the table at once. `contents` describes at least the files that are left."""
 
     name: str  # its directory below the table: batch=000000000007-1f0c22d1
     parts: tuple[Part, ...]
@@ -29,7 +29,7 @@ class Batch(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
 
 
 class RetiredPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part that left the table. Its files stay for readers that began before."""
+    """A part that was removed from the table. Its files stay for readers that began earlier."""
 
     batch: str
     part: str
@@ -45,8 +45,8 @@ class PlacedPart:
 
 
 class TableManifest(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
-    """All of a table, oldest batch first. `number` counts its changes. `removed` is the last name of the parts that
-    were removed for good; empty: none was."""
+    """The whole table, oldest batch first. `number` counts its changes. `removed` is the greatest name of parts that
+    were removed without replacement; empty: none."""
 
     number: int = 0
     batches: tuple[Batch[C], ...] = ()
@@ -74,7 +74,7 @@ class TableManifest(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
         )
 
     def replaced(self, gone: Collection[PlacedPart], batch: Batch[C], now_ms: int) -> TableManifest[C]:
-        """Put a batch in the place of the parts that it was made of."""
+        """Replace the parts that a batch was made of by the batch."""
         return msgspec.structs.replace(self.without(gone, now_ms).with_batch(batch), number=self.number + 1)
 
     def forgetting(self, deleted: Collection[RetiredPart]) -> TableManifest[C]:
@@ -82,7 +82,7 @@ class TableManifest(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
         return msgspec.structs.replace(self, number=self.number + 1, retired=left)
 
     def names(self) -> set[str]:
-        """The batch directories that have files of the table, or of its readers."""
+        """The batch directories with files of the table or of retired parts."""
         return {batch.name for batch in self.batches} | {retired.batch for retired in self.retired}
 
 

@@ -1,11 +1,11 @@
-"""A table of batches on any file system: readers see all of a change or nothing of it.
+"""A table of batches on any file system. Its changes are atomic for readers.
 
 out/events/batch=000000000007-1f0c22d1/date=2026-11-21/event=publish.accepted/….parquet
-out/events/_manifests/000000000009.json    names the batches of the table; the highest number holds
+out/events/_manifests/000000000009.json    names the batches of the table; the highest number is valid
 
-A change writes new files first and then one manifest, which appears whole. It never touches a file that a manifest
-names: parts that were replaced or expired stay for readers that began before, and are deleted after `GRACE_MS`. What a
-killed writer left is in no manifest; the next writer removes it. No file has an absolute path: the table may be moved.
+A change writes new files first and then one manifest, atomically. It changes no file that a manifest names: replaced
+and expired parts stay for readers that began earlier, and are deleted after `GRACE_MS`. The next writer deletes files
+of a killed one, which no manifest names. No file contains an absolute path, so the table may be moved.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from cns_pipeline.tables.manifest import Batch, Part, PlacedPart, TableManifest
 C = TypeVar("C")
 
 GRACE_MS = 3_600_000
-"""The time for which files of replaced parts stay. A slower reader fails; it never sees a part of the rows."""
+"""The time for which files of replaced parts stay. A slower reader fails; it never sees incomplete rows."""
 STRAY_MS = 24 * 3_600_000
-"""On a file system without the writer's lock, a directory without a manifest may be one that is being written; not
+"""On a file system without a writer's lock, a directory that no manifest names may be of a running writer, but not
 after this time."""
 MANIFESTS_KEPT = 10
-"""Manifests that are kept: a reader lists them and reads the last one within this many changes."""
+"""The number of kept manifests: a reader lists them, and reads the last one within this many changes."""
 READS_MAX = 5
 _MANIFESTS = "_manifests"
 _PREFIX = "batch="
@@ -42,7 +42,7 @@ _EARLIER = ("_spark_metadata", "_contents.json")
 
 
 class BatchTable(Generic[C]):
-    """A table whose manifest has contents of type `C`. A part is the first directory below a batch."""
+    """A table with manifest contents of type `C`. A part is a first-level directory of a batch."""
 
     def __init__(self, storage: FileStore, directory: Location, contents: type[C]) -> None:
         self.storage = storage
@@ -70,7 +70,7 @@ class BatchTable(Generic[C]):
                 return TableManifest()
             try:
                 return self._decode(self._manifests / names[-1])
-            except FileNotFoundError:  # a writer made MANIFESTS_KEPT changes since
+            except FileNotFoundError:  # a writer has since made MANIFESTS_KEPT changes
                 continue
         raise StartError(f"{self.directory} changes faster than it can be read", EXIT_DATA_IN_USE)
 
@@ -91,7 +91,7 @@ class BatchTable(Generic[C]):
 
 
 class TableWriter(Generic[C]):
-    """The one writer of a table. `has_lock`: no other is there; else the first of two to change the table wins."""
+    """The single writer of a table. `has_lock`: a lock excludes others; without it the first of two changes wins."""
 
     def __init__(self, table: BatchTable[C], now_ms: Callable[[], int], *, has_lock: bool) -> None:
         self.table = table
@@ -107,11 +107,11 @@ class TableWriter(Generic[C]):
         return self.table.directory / f"{_PREFIX}{number}-{hex_id()[:_WRITER_CHARS]}"
 
     def add(self, directory: Location, contents: C) -> None:
-        """Make the written files part of the table, all of them or nothing."""
+        """Add the written files to the table, all or none."""
         self._commit(self.manifest.with_batch(self._batch(directory, contents, 0)))
 
     def replace(self, gone: Collection[PlacedPart], directory: Location, contents: C) -> None:
-        """Put the written files, which have the same rows, in the place of some parts."""
+        """Replace parts by the written files, which have the same rows."""
         generation = 1 + max([placed.part.generation for placed in gone])
         batch = self._batch(directory, contents, generation)
         self._commit(self.manifest.replaced(gone, batch, self._now_ms()))
@@ -124,11 +124,11 @@ class TableWriter(Generic[C]):
             self._commit(msgspec.structs.replace(left, removed=removed))
 
     def discard(self, directory: Location) -> None:
-        """Remove what was written, and is not to be added."""
+        """Delete written files that are not to be added."""
         self._storage.delete(directory)
 
     def clean(self) -> None:
-        """Delete the files of parts that no reader reads any more, and what killed writers left."""
+        """Delete the files of parts that no reader reads any more, and those of killed writers."""
         before_ms = self._now_ms() - GRACE_MS
         old = [retired for retired in self.manifest.retired if retired.at_ms <= before_ms]
         for retired in old:
@@ -166,7 +166,7 @@ class TableWriter(Generic[C]):
         try:
             self._storage.create(file, msgspec.json.encode(manifest))
         except FileExistsError:
-            reason = f"another process has changed {self.table.directory} meanwhile: run the command again"
+            reason = f"another process changed {self.table.directory} at the same time: run the command again"
             raise StartError(reason, EXIT_DATA_IN_USE) from None
         self.manifest = manifest
         self._storage.delete(

@@ -1,1 +1,1 @@
-"""Functions from frame to frame, one per file: no session, no reading, writing or collecting."""
+"""Functions from frame to frame, one subject per file. They open no session, and do no I/O."""

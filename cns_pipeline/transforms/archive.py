@@ -9,7 +9,7 @@ from cns_pipeline.archive.schema import DATE, IDENTITY, REPLAY_ORDER, TOPIC, arc
 
 
 def new_messages(read: DataFrame, archived: DataFrame) -> DataFrame:
-    """The messages that were read and are not archived, each once."""
+    """The messages in `read` that are not in `archived`, without duplicates."""
     return (
         read.dropDuplicates([*IDENTITY])
         .join(archived.select(*IDENTITY), on=[*IDENTITY], how="left_anti")
@@ -18,7 +18,7 @@ def new_messages(read: DataFrame, archived: DataFrame) -> DataFrame:
 
 
 def with_days(messages: DataFrame) -> DataFrame:
-    """Messages with the columns by which they are partitioned: the topic, and the date of their publish time (UTC)."""
+    """Add the columns for partitions: the topic, and the date of the publish time (UTC)."""
     published = F.timestamp_millis(F.col("at_ms"))
     return messages.withColumns({TOPIC: F.col("topic_arn"), DATE: F.to_date(published)}).select(
         TOPIC, DATE, *archive_schema().fieldNames()
@@ -26,12 +26,12 @@ def with_days(messages: DataFrame) -> DataFrame:
 
 
 def in_replay_order(messages: DataFrame) -> DataFrame:
-    """Messages with days, in partitions that are sorted one behind the other."""
+    """Sort messages with days in the order of replay, over all partitions."""
     order = [TOPIC, DATE, *REPLAY_ORDER]
     return messages.repartitionByRange(*order).sortWithinPartitions(*order).select(*messages.columns)
 
 
 def days_of_archives(messages: DataFrame) -> DataFrame:
-    """A row for each date of an archive: the number of its messages, and the last publish time in ms."""
+    """A row for each date of an archive: number of messages and last publish time in ms."""
     figures = (F.count("*").alias("rows"), F.max("at_ms").alias("last_ms"))
     return messages.groupBy(TOPIC, DATE, "archive").agg(*figures).select(TOPIC, DATE, "archive", "rows", "last_ms")

@@ -1,6 +1,6 @@
-"""Counts the events present and missing of each process, and the lines that are no events.
+"""Counts the present and missing events of each process, and the lines that are not events.
 
-Missing events are unknown, not lost messages.
+A missing event leaves facts unknown; it does not mean that a message was lost.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from cns_pipeline.schema import DATE, EVENT, FILE, MALFORMED, NEWER
 from cns_pipeline.transforms.period_events import events_within, is_of_dates
 
 NEAR_MS = 3_600_000
-"""Numbers are given a moment after times, so that an event of the period may have a number between those of another:
-events so near are looked at."""
+"""An event gets its number shortly after its time, so an event outside the period may have a number inside it: events
+within this time around the period are read."""
 
 
 def coverage(events: DataFrame, period: Period = EVERYTHING) -> DataFrame:
-    """Return one row per start of a process with events in the period: `first_ms` and `last_ms` are their times.
+    """Return one row per boot (a start of a process) with events in the period; `first_ms` and `last_ms` are their
+    times.
 
-    `events` counts those of the period. `unknown` are the numbers without an event, from the first number of the period
-    to the last one. The numbers of a boot begin at 1, and its sealed segments name the last: these bound all events.
-    Those of a period are bounded by what its own segments and events name.
+    `events` counts the events of the period, `unknown` the numbers without an event from its first to its last number.
+    The numbers of a boot begin at 1 and end with that of its last sealed segment; a period's own events and segments
+    give its first and last number.
     """
     own = events_within(events, period).where(F.col("boot").isNotNull())
     bounds = own.groupBy("boot").agg(
@@ -47,9 +48,9 @@ def coverage(events: DataFrame, period: Period = EVERYTHING) -> DataFrame:
 
 
 def lines_aside(events: DataFrame, period: Period = EVERYTHING) -> DataFrame:
-    """Return a row per kind and segment of the lines that were kept aside: no events, and those of a newer version.
+    """Return a row per kind and segment of lines that were kept aside: malformed lines, and lines of a newer version.
 
-    Lines have no time but the date of their folder; one without a date may be of any period.
+    A line has the date of its folder, but no time; a line without a date may be of any period.
     """
     aside = events.where(F.col(EVENT).isin(MALFORMED, NEWER))
     if period != EVERYTHING:
@@ -58,12 +59,12 @@ def lines_aside(events: DataFrame, period: Period = EVERYTHING) -> DataFrame:
 
 
 def period_near(period: Period) -> Period:
-    """The period, and `NEAR_MS` before and after it."""
+    """The period extended by `NEAR_MS` at both ends."""
     return Period(max(period.since_ms - NEAR_MS, 0), min(period.until_ms + NEAR_MS, END_MS))
 
 
 def _with_known(bounds: DataFrame, events: DataFrame, period: Period) -> DataFrame:
-    """Add how many numbers within the bounds have an event, in the period or near it."""
+    """Count the numbers within the bounds that have an event in or near the period."""
     if period == EVERYTHING:
         return bounds.withColumn("known", F.col("events"))
     near = period_near(period)
@@ -82,7 +83,7 @@ def _with_known(bounds: DataFrame, events: DataFrame, period: Period) -> DataFra
 
 
 def _first(period: Period) -> Column:
-    """The first number that is expected in the period."""
+    """The first expected number of the period."""
     if period == EVERYTHING:
         return F.lit(1)
     numbered = F.when(F.col("sequence") > 0, F.col("sequence"))

@@ -1,4 +1,4 @@
-"""An event is (boot, sequence), once, however many copies of its segment there are."""
+"""The identity of an event is (boot, sequence), however many copies its segment has."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _KEYS = ("key_boot", "key_sequence", "key_rest")
 
 
 def distinct_events(events: DataFrame) -> DataFrame:
-    """Leave one row of each event."""
+    """Keep one row of each event."""
     return _with_keys(events).dropDuplicates(list(_KEYS)).drop(*_KEYS)
 
 
 def new_events(events: DataFrame, known: DataFrame) -> DataFrame:
-    """Leave the events that are not among the known ones."""
+    """Keep the events that are not in `known`."""
     keys = _with_keys(known).select(*_KEYS)
     return _with_keys(events).join(keys, on=list(_KEYS), how="left_anti").drop(*_KEYS)
 
 
 def spans(events: DataFrame) -> DataFrame:
-    """Return the first and last number of each boot; for lines kept aside, which have none, a row for each file.
+    """Return the first and last number of each boot. Lines kept aside have none: for them, a row for each segment.
 
-    `lines` are more than `distinct` where there are copies.
+    `lines` exceeds `distinct` if there are copies.
     """
     return (
         events.groupBy("boot", F.when(F.col("boot").isNull(), F.col(FILE)).alias(FILE))
@@ -44,7 +44,7 @@ def _with_keys(events: DataFrame) -> DataFrame:
 
 
 def _identity() -> tuple[Column, Column, Column]:
-    """Boot, sequence, and what tells rows without a number apart: facts of segments, and lines kept aside."""
+    """Boot, sequence, and a text that distinguishes rows without a number: facts of segments, and lines kept aside."""
     numbered = F.col("sequence") > 0
     aside = F.concat_ws("\n", FILE, LINE)
     fact = F.concat_ws(" ", EVENT, F.col("first_sequence").cast("string"), F.col("last_sequence").cast("string"))

@@ -1,7 +1,7 @@
 """Parses lines of segments into events.
 
-A line that is no event is kept whole as the event `malformed`; one of a newer schema, or of an event that was added to
-this one, as the event `newer`.
+An invalid line is kept as the event `malformed`; a line of a newer schema, or of an event that this version does not
+know, as the event `newer`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from cns_common.events.schema import SCHEMA_VERSION
 from cns_pipeline.schema import DATE, EVENT, EVENT_NAMES, FILE, LINE, MALFORMED, NEWER, event_schema
 
 TEXT = "value"
-"""The column of lines in Spark's text source."""
+"""The name of the line column in Spark's text source."""
 AT_MS_MAX = 253_402_300_799_999
-"""The end of the year 9999, the last that Spark and Python have dates for."""
+"""The end of the year 9999, the last year of dates in Spark and Python."""
 _READ = "read"
 _NEWER = "is_newer"
 
@@ -24,7 +24,7 @@ _NEWER = "is_newer"
 def parse_lines(lines: DataFrame) -> DataFrame:
     """Turn the columns `value` and `file` into those of `table_schema`.
 
-    A column `date`, if there is one, is the date of lines that are kept aside.
+    An optional column `date` is the date of lines that are kept aside.
     """
     schema = StructType([*event_schema().fields, StructField(LINE, StringType())])
     read = F.from_json(F.col(TEXT), schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": LINE})
@@ -46,7 +46,7 @@ def _date_aside(lines: DataFrame) -> Column:
 
 
 def _is_valid() -> Column:
-    """Whether the line has what each event of this schema has."""
+    """Whether the line has all fields that each event of this schema has."""
     whole = _member(LINE).isNull() & (_member("version") <= SCHEMA_VERSION) & _member(EVENT).isNotNull()
     identified = _member("boot").isNotNull() & _member("sequence").isNotNull()
     dated = _member("at_ms").between(0, AT_MS_MAX)
@@ -58,8 +58,8 @@ def _is_known() -> Column:
 
 
 def _is_newer() -> Column:
-    """Read the version from the text: fields of a newer schema may have other types. Events may be added without a
-    newer version."""
+    """Whether the line is newer, by the version in its text, since its fields may have other types. A new event may
+    come without a new version."""
     version = F.get_json_object(F.col(TEXT), "$.version").try_cast(LongType())
     return F.coalesce(version > SCHEMA_VERSION, F.lit(False)) | (_is_valid() & ~_is_known())
 

@@ -1,4 +1,4 @@
-"""Chooses the events of a period, and marks those of the week before."""
+"""Selects the events of a period, and marks those of the week before."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cns_pipeline.transforms.report.statements import WEEK
 
 
 def events_within(events: DataFrame, period: Period) -> DataFrame:
-    """Leave the events of the period. Other dates are not read."""
+    """Keep the events of the period. Other dates are not read."""
     if period == EVERYTHING:
         return events.where(F.col("at_ms").isNotNull())
     at_ms = F.col("at_ms")
@@ -21,17 +21,17 @@ def events_within(events: DataFrame, period: Period) -> DataFrame:
 
 
 def is_of_dates(period: Period) -> Column:
-    """Whether a row has one of the dates that a period touches."""
+    """Whether the date of a row is in the period, in whole or in part."""
     return F.col(DATE).between(F.lit(_date(period.since_ms)), F.lit(_date(period.until_ms - 1)))
 
 
 def is_of_notification() -> Column:
-    """Whether an event is of what was published, or is no event of a message at all: no figure counts confirmations."""
+    """Whether an event is of a notification, or of no message at all: figures do not count confirmations."""
     return F.coalesce("message_type", F.lit("")).isin("", "Notification")
 
 
 def events_of_weeks(events: DataFrame, period: Period) -> DataFrame:
-    """Add the column `week`. An event of a period longer than a week is there twice: it is of both spans."""
+    """Add the column `week`. In a period longer than a week, an event of both spans has two rows."""
     present = events_within(events, period).withColumn(WEEK, F.lit(0))
     before = period.earlier(WEEK_MS)
     if before is None:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 from fastapi import FastAPI, Request, Response
 
-from cns.rest.models import Statistics
+from cns.rest.models import BrowsedMessage, Statistics
 from cns_common.errors import CnsError, RequestError
 from cns_server.pages.context import PageContext, done
 from cns_server.pages.live import live_response
@@ -19,7 +19,7 @@ from cns_server.pages.views.charts import charts
 from cns_server.pages.views.queue_form import new_queue_attributes
 from cns_server.rest.calls import RestCall
 from cns_server.rest.messages import MessageRoutes
-from cns_server.rest.models import BrowsedMessage, NewMessage, NewQueue, NewRedrive, QueueChange
+from cns_server.rest.models import NewMessage, NewQueue, NewRedrive, QueueChange
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import QueueRoutes
 

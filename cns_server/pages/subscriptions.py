@@ -9,6 +9,7 @@ from urllib.parse import quote
 from fastapi import FastAPI, Request, Response
 
 from cns.portal.links import LIFE_S_MAX
+from cns.rest.models import MadePortalLink
 from cns.subscriptions.subscription import PAUSED
 from cns_backend.explain.causes import unprotected
 from cns_server.pages.context import PageContext, done
@@ -16,8 +17,8 @@ from cns_server.pages.sources import EventReader
 from cns_server.pages.topics import topic_path
 from cns_server.pages.views import activity
 from cns_server.pages.views.filter_trial import SCOPES, TRIAL_FIELDS, Trial, try_policy
-from cns_server.rest.models import SubscriptionAttributes
-from cns_server.rest.portal_links import MadePortalLink, NewPortalLink, PortalLinkRoutes
+from cns_server.rest.models import SubscriptionChange
+from cns_server.rest.portal_links import NewPortalLink, PortalLinkRoutes
 from cns_server.rest.problems import Problem
 from cns_server.rest.topics import TopicRoutes
 
@@ -54,7 +55,7 @@ class SubscriptionPages:
 
     async def set_attribute(self, request: Request, name: str, subscription: str) -> Response:
         session, rest, form = await self._context.posted(request)
-        change = SubscriptionAttributes(attributes={form.text("attribute").strip(): form.text("value").strip()})
+        change = SubscriptionChange(attributes={form.text("attribute").strip(): form.text("value").strip()})
         await self._topics.change_subscription(rest, session.account, name, subscription, change)
         return done(_path(name, subscription), "saved")
 
@@ -62,7 +63,7 @@ class SubscriptionPages:
         """Hold the subscription's messages, or send them again."""
         session, rest, form = await self._context.posted(request)
         paused = form.text("paused") == "true"
-        change = SubscriptionAttributes(attributes={PAUSED: "true" if paused else "false"})
+        change = SubscriptionChange(attributes={PAUSED: "true" if paused else "false"})
         await self._topics.change_subscription(rest, session.account, name, subscription, change)
         return done(_path(name, subscription), "paused" if paused else "resumed")
 

@@ -13,7 +13,7 @@ from cns_server.pages.context import PageContext, done
 from cns_server.pages.sources import EventReader
 from cns_server.pages.views import activity
 from cns_server.pages.views.filter_trial import SCOPES, TRIAL_FIELDS, Trial, read_attributes, try_policy
-from cns_server.rest.models import MessageAttribute, NewNotification, NewSubscription, NewTopic
+from cns_server.rest.models import NewMessageAttribute, NewNotification, NewSubscription, NewTopic
 from cns_server.rest.problems import Problem
 from cns_server.rest.topics import TopicRoutes
 
@@ -127,13 +127,13 @@ class TopicPages:
         return done("/ui/topics", "deleted")
 
 
-def _attributes(text: str) -> dict[str, MessageAttribute]:
+def _attributes(text: str) -> dict[str, NewMessageAttribute]:
     try:
         given = read_attributes(text)
     except ValueError as error:
         raise Problem(400, "InvalidRequest", str(error)) from None
     return {
-        name: MessageAttribute(data_type=data_type, string_value=value, binary_value=None)
+        name: NewMessageAttribute(data_type=data_type, string_value=value, binary_value=None)
         for name, (data_type, value) in given.items()
     }
 

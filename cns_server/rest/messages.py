@@ -8,20 +8,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from cns.rest.models import SentMessage
+from cns.rest.models import BrowsedMessage, BrowsedMessages, MessageAttribute, ReceivedMessage, SentMessage
 from cns_common.aws.asgi_caller import AsgiCaller
 from cns_common.errors import RequestError
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.cursors import Cursors
 from cns_server.rest.dependencies import Begun
-from cns_server.rest.models import (
-    BrowsedMessage,
-    BrowsedMessages,
-    MessageAttribute,
-    MessageUpdate,
-    NewMessage,
-    ReceivedMessage,
-)
+from cns_server.rest.models import MessageUpdate, NewMessage, NewMessageAttribute
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import AccountId, After, QueueName
 from cqs.authorization import QueueAccess
@@ -151,7 +144,7 @@ class MessageRoutes:
         return await self._access.queue_by_name(rest.call, account, queue, action)
 
 
-def sqs_attributes(attributes: dict[str, MessageAttribute]) -> dict[str, dict[str, Any]] | None:
+def sqs_attributes(attributes: dict[str, NewMessageAttribute]) -> dict[str, dict[str, Any]] | None:
     """The attributes as members of SendMessage or Publish; None if there are none."""
     return {
         name: {

@@ -1,5 +1,5 @@
-"""The bodies of the REST API's requests and responses. Names are camelCase on the wire; times are milliseconds since
-the epoch, durations are seconds."""
+"""The bodies of the REST API's requests, and of responses that no client of `cns.client` reads. Names are camelCase on
+the wire; times are milliseconds since the epoch, durations are seconds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class QueueChange(Wire):
     attributes: dict[str, AttributeText]
 
 
-class MessageAttribute(Wire):
+class NewMessageAttribute(Wire):
+    """An attribute to send: a number or a boolean stands for its text."""
+
     data_type: str
     string_value: AttributeText | None = None
     binary_value: str | None = Field(default=None, description="base64")
@@ -53,42 +55,14 @@ class MessageAttribute(Wire):
 class NewMessage(Wire):
     body: QueueText
     delay_seconds: int | None = Field(default=None, description="Initial invisibility: 0 to 900.")
-    attributes: dict[str, MessageAttribute] = {}
+    attributes: dict[str, NewMessageAttribute] = {}
     group_id: str | None = None
     deduplication_id: str | None = None
-
-
-class ReceivedMessage(Wire):
-    message_id: str
-    pop_receipt: str
-    body: str
-    delivery_count: int
-    sent_at: int
-    first_received_at: int
-    attributes: dict[str, MessageAttribute] = {}
-    system_attributes: dict[str, str] = {}
 
 
 class MessageUpdate(Wire):
     body: QueueText | None = Field(default=None, description="New contents, which replace the text and all attributes.")
     lease_seconds: int | None = Field(default=None, description="The new lease, from now: 0 to 43,200.")
-
-
-class BrowsedMessage(Wire):
-    message_id: str
-    body: str
-    state: Literal["visible", "inFlight", "blocked", "delayed"]
-    delivery_count: int
-    sent_at: int
-    visible_at: int
-    group_id: str | None = None
-    attributes: dict[str, MessageAttribute] = {}
-    dead_letter_source_arn: str | None = Field(None, description="The queue that a dead-letter move took it from.")
-
-
-class BrowsedMessages(Wire):
-    messages: list[BrowsedMessage]
-    next: str | None = None
 
 
 class NewRedrive(Wire):
@@ -106,7 +80,7 @@ class NewNotification(Wire):
     message: QueueText
     subject: str | None = None
     structure: Literal["json"] | None = None
-    attributes: dict[str, MessageAttribute] = {}
+    attributes: dict[str, NewMessageAttribute] = {}
     group_id: str | None = None
     deduplication_id: str | None = None
 
@@ -117,7 +91,7 @@ class NewSubscription(Wire):
     attributes: dict[str, AttributeText] = {}
 
 
-class SubscriptionAttributes(Wire):
+class SubscriptionChange(Wire):
     attributes: dict[str, AttributeText]
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import urlencode
 
+import msgspec
 from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
 from cns.portal.links import ACTION, LIFE_S_DEFAULT, LIFE_S_MAX, PortalLinks
 from cns.portal.links import PortalLink as StoredLink
+from cns.rest.models import MadePortalLink, PortalLink, PortalLinkList
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.models import Wire
@@ -23,21 +25,6 @@ LinkId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 
 class NewPortalLink(Wire):
     life_seconds: Annotated[int, Field(ge=1, le=LIFE_S_MAX)] = LIFE_S_DEFAULT
-
-
-class PortalLink(Wire):
-    id: str
-    created_at: int
-    expires_at: int = Field(description="By the service's clock.")
-    made_by: str = Field(description="ARN of the account holder.")
-
-
-class MadePortalLink(PortalLink):
-    url: str = Field(description="It is not shown again. Anyone with it can use the portal of this subscription.")
-
-
-class PortalLinkList(Wire):
-    links: list[PortalLink] = Field(description="Those that have not ended, the oldest first.")
 
 
 class PortalLinkRoutes:
@@ -75,7 +62,7 @@ class PortalLinkRoutes:
         made = await self._calls.act(rest, "CreatePortalLink", work, arn, lambda made: f"link {made.link.id}")
         query = urlencode({LINK_PARAMETER: made.token})
         url = f"{rest.service_url}{OPEN_PATH}?{query}"
-        return MadePortalLink.model_validate({**_link(made.link).model_dump(), "url": url})
+        return MadePortalLink(**msgspec.structs.asdict(_link(made.link)), url=url)
 
     async def revoke_portal_link(
         self, rest: Begun, account: AccountId, topic: TopicName, subscription: SubscriptionId, link: LinkId

@@ -6,7 +6,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
-from cns.rest.models import PublishedMessage, Subscription, SubscriptionArn, SubscriptionList, Topic, TopicList
+from cns.rest.models import (
+    PublishedMessage,
+    Subscription,
+    SubscriptionArn,
+    SubscriptionAttributes,
+    SubscriptionList,
+    Topic,
+    TopicList,
+)
 from cns_backend.explain.causes import NO_DEAD_LETTER_QUEUE, unprotected
 from cns_common.arn import parse_arn
 from cns_server.rest.calls import RestCall, RestCalls
@@ -18,7 +26,7 @@ from cns_server.rest.models import (
     NewSubscription,
     NewTopic,
     QueueChange,
-    SubscriptionAttributes,
+    SubscriptionChange,
 )
 from cns_server.rest.queues import AccountId, After
 from cqs.topic_sender import TopicSender
@@ -183,7 +191,7 @@ class TopicRoutes:
         account: AccountId,
         topic: TopicName,
         subscription: SubscriptionId,
-        body: SubscriptionAttributes,
+        body: SubscriptionChange,
     ) -> SubscriptionAttributes:
         """Set attributes, one after the other."""
         arn = f"{rest.topic_arn(account, topic)}:{subscription}"

@@ -10,7 +10,7 @@ from cqs.engines.contract import Engine, QueueRef
 
 
 class QueueStatistics(NamedTuple):
-    """Sums since the queue was made or purged, and rates that roll over about a minute."""
+    """Sums since the queue was created or purged, and rates that roll over about a minute."""
 
     at_ms: int = 0
     pushed: int = 0
@@ -25,10 +25,10 @@ class QueueStatistics(NamedTuple):
 
 
 class HourStatistics(NamedTuple):
-    """An hour in which messages were counted. A time without counts is in the hour of the next count."""
+    """The counts of an hour. What happened in an hour without counts is in the next hour with counts."""
 
     at_ms: int
-    """Its begin, UTC."""
+    """Its start, UTC."""
     pushed: int
     popped: int
     depth: int
@@ -44,7 +44,7 @@ class StatisticsView(Protocol):
         ...
 
     async def statistics_by_hour(self, q: QueueRef) -> list[HourStatistics]:
-        """The hours of the last days since the queue was made or purged, the newest first."""
+        """The hours of the last days since the queue was created or purged, the newest first."""
         ...
 
 

@@ -40,7 +40,9 @@ class MessageSender:
         now_ms = self._clock.now_ms()
         entries = self.entries(view, messages, sender, now_ms)
         answers = await view.engine.send(view.ref, entries, now_ms)
-        await self.record(view, entries, answers, now_ms)
+        self.count(view, answers)
+        if view.audit:
+            await self.write_audit(view, entries, answers, now_ms)
         accepted = []
         for sent in answers:
             if isinstance(sent, RejectedEntry):
@@ -56,13 +58,14 @@ class MessageSender:
             self._audit.check()
         return [_entry(view, message, sender, now_ms) for message in messages]
 
-    async def record(
+    def count(self, view: QueueView, answers: Sequence[SentEntry | RejectedEntry]) -> None:
+        self._counters.add_sent(view, answers)
+
+    async def write_audit(
         self, view: QueueView, entries: Sequence[Entry], answers: Sequence[SentEntry | RejectedEntry], now_ms: int
     ) -> None:
-        """Count what the engine answered, and write the events of an audited queue, before the sender is answered."""
-        self._counters.add_sent(view, answers)
-        if view.audit:
-            await self._audit.sent(view, entries, answers, now_ms)
+        """Write the events of an audited queue, before the sender is answered."""
+        await self._audit.sent(view, entries, answers, now_ms)
 
 
 def _entry(view: QueueView, message: ValidatedMessage, sender: str, now_ms: int) -> Entry:

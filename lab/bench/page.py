@@ -51,6 +51,7 @@ def _fan_out(form: str) -> Source:
     )
 
 
+TOPICS = ("topic → 1 queue, raw", "topic → 1 queue, signed")
 SOURCES = (
     *map(_of_queues, ("send", "receive + delete", "batch send", "batch receive + delete")),
     Source(
@@ -62,7 +63,7 @@ SOURCES = (
         ratio="{row[3]}",
     ),
     *(Source(name, "publish", name, "{row[1]}/s") for name in ("publish → HTTP, signed", "publish → HTTP, raw")),
-    Source("publish → 10 SQS", "publish", "publish → 10 SQS", "{row[1]}/s"),
+    *(Source(name, "topics", name, "{row[1]}/s", "send {other[1][0]}/s", bar_at=4, other="send") for name in TOPICS),
     Source("publish → HTTP, signed, idle, p50", "publish", "… idle (25/s), signed", "{part[2][0]} ms"),
     *map(_fan_out, ("raw", "signed")),
     Source(

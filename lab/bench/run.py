@@ -21,6 +21,7 @@ from lab.bench.servers import scratch
 SECTIONS: Mapping[str, str] = {
     "queues": "sections.queues:section",
     "publish": "sections.publish:section",
+    "topics": "sections.topics:section",
     "fanout": "sections.fanout:section",
     "isolation": "sections.isolation:section",
     "curves": "sections.curves:section",
@@ -46,7 +47,7 @@ ON_REQUEST = ("ring", "depths", "hops", "scaling", "background", "seed000-ring",
 an hour."""
 QUICK_SECTIONS = {"engines": "engines.section:quick", "compare": "compare.section:quick"}
 """Sections with a small form of their own: `--only engines --quick` prints it."""
-QUICK_PARTS = [f"sections.{name}:quick" for name in ("queues", "publish", "isolation", "fanout", "cluster")]
+QUICK_PARTS = [f"sections.{name}:quick" for name in ("queues", "publish", "topics", "isolation", "fanout", "cluster")]
 """Small runs that print their tables. They return what they checked, with what is absurdly slow or wrong, or ''."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from time import perf_counter_ns
 
@@ -24,8 +24,10 @@ BYTES_PER_MIB = 1 << 20
 _NUMBER = re.compile(rb'"Body": *"wake (\d+)"')
 
 
-async def wake(client: Client, rounds: int) -> Figures:
-    """One connection sends, all others wait; measures from the first byte of the send to the received message."""
+async def wake(client: Client, rounds: int, request: Callable[[], bytes] | None = None) -> Figures:
+    """One connection sends, all others wait; measures from the first byte of the send to the received message.
+    `request` makes another call that puts a message into the queue."""
+    put = request or (lambda: client.call("SendMessage", MessageBody=client.body()))
     loop = asyncio.get_running_loop()
     times: list[int] = []
     began_ns = 0
@@ -40,7 +42,7 @@ async def wake(client: Client, rounds: int) -> Figures:
                 yield [], client.delete(handles[0])
 
     def send_one() -> Script:
-        yield [], client.call("SendMessage", MessageBody=client.body())
+        yield [], put()
 
     sender, *pollers = client.lanes
     receives = client.receives(1, WaitTimeSeconds=WAIT_S)

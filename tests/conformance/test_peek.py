@@ -58,6 +58,15 @@ async def test_deliveries_are_shown(queue: QueueFixture) -> None:
     assert peeked.visible_at_ms == queue.now_ms + 7_000
 
 
+async def test_a_lease_is_shown_at_once(queue: QueueFixture) -> None:
+    """Also where a lease is answered before it is durable."""
+    for _ in range(20):
+        await queue.send(b"m", group="g")
+        message = await queue.take_one()
+        assert [one.deliveries for one in await queue.peek_all()] == [1]
+        await queue.delete(message)
+
+
 async def test_a_peek_does_not_hide_messages(queue: QueueFixture) -> None:
     await queue.send(*numbered(3), group="g")
     await queue.peek_all()

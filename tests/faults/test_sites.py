@@ -260,7 +260,7 @@ class Drill:
         self.first.kill_worker()
         refused = self.first.run("site", "activate", "dc2", check=False)
         assert refused.returncode == 1
-        assert "site dc2 may lack what was accepted" in refused.stderr
+        assert "site dc2 may lack writes that were accepted" in refused.stderr
         wait_until(lambda: not self.first.stands_by(), self.first.api.output)
         wait_until(lambda: "to be repaired" in _lacking(self.first, "dc2"), self.first.api.output)
         ring.nodetool(2, *repair)

@@ -38,7 +38,7 @@ class Stats(DeliveryMetrics):
         super().__init__(PROTOCOLS)
         self.job_waits = Histogram(JOB_WAIT_SECONDS, WAIT_BOUNDS_S)
         self.fanouts = Histogram(FANOUT_SECONDS, WAIT_BOUNDS_S)
-        self._lost = 0  # since the last look
+        self._lost = 0  # since `dropped_recently` was last called
         self._losses: deque[tuple[int, int]] = deque()  # when, how many
         self.start(RETRIES_SCHEDULED, phase=Phase)
         self.start(DEAD_LETTERED, cause=(*_ENDED, *DEADLINES))
@@ -61,7 +61,7 @@ class Stats(DeliveryMetrics):
         self.add(RETRIES_SCHEDULED, phase=phase)
 
     def count_drop(self, cause: str, n: int = 1) -> None:
-        """Count notifications that a subscription neither gets nor finds in a dead-letter queue."""
+        """Count notifications that are neither delivered to a subscription nor sent to a dead-letter queue."""
         self.add(DROPPED, n, cause=cause)
         if is_of_concern(cause):
             self._lost += n

@@ -11,6 +11,7 @@ from cns.client.deliveries import (
     DeliveryRequests,
     FailureList,
     FilterVerdict,
+    MadePortalLink,
     PortalLink,
     SubscriptionAttributes,
 )
@@ -66,7 +67,7 @@ class AsyncDeliveryCalls(AsyncConnection):
         found = await self._send(DeliveryRequests(self.account).portal_links(arn))
         return found.links
 
-    async def create_portal_link(self, arn: str, life_seconds: int | None = None) -> PortalLink:
+    async def create_portal_link(self, arn: str, life_seconds: int | None = None) -> MadePortalLink:
         """A link for the owner of a subscription's endpoint, by default for a week."""
         return await self._send(DeliveryRequests(self.account).create_portal_link(arn, life_seconds))
 

@@ -11,6 +11,7 @@ from cns.client.deliveries import (
     DeliveryRequests,
     FailureList,
     FilterVerdict,
+    MadePortalLink,
     PortalLink,
     SubscriptionAttributes,
 )
@@ -67,7 +68,7 @@ class DeliveryCalls(Connection):
         found = self._send(DeliveryRequests(self.account).portal_links(arn))
         return found.links
 
-    def create_portal_link(self, arn: str, life_seconds: int | None = None) -> PortalLink:
+    def create_portal_link(self, arn: str, life_seconds: int | None = None) -> MadePortalLink:
         """A link for the owner of a subscription's endpoint, by default for a week."""
         return self._send(DeliveryRequests(self.account).create_portal_link(arn, life_seconds))
 

@@ -1,4 +1,4 @@
-"""The disk that the keyspace takes on each Cassandra node, as the nodes report it: by it the storage is scaled."""
+"""The disk space that the keyspace takes on each Cassandra node, as the node reports it."""
 
 from __future__ import annotations
 

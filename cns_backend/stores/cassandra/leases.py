@@ -14,7 +14,7 @@ TABLES = (
 )
 
 ROW_GRACE_S = 3_600
-"""How long a row outlives its lease; then it is of no use."""
+"""The time for which a row outlives its lease."""
 
 _FIND = Statement("SELECT holder, until_ms FROM leases WHERE task = ? AND part = ?")
 _FIRST = Statement(

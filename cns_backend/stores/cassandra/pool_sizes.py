@@ -13,7 +13,7 @@ TABLES = (
 )
 
 SIZES_MAX = 1_000
-"""The most sizes that are read. A size for every worker removes those of single workers, so they do not pile up."""
+"""The limit of sizes read. A size for every worker removes those of single workers, which bounds their number."""
 
 _PUT = Statement("INSERT INTO pool_sizes(shard, pool, worker, record) VALUES (0, ?, ?, ?)")
 _REMOVE = Statement("DELETE FROM pool_sizes WHERE shard = 0 AND pool = ? AND worker = ?")
@@ -38,7 +38,7 @@ class CassandraPoolSizeStore(PoolSizeStore):
         return [_decode(record) for (record,) in await self._cassandra.run(_ALL)]
 
     async def _change(self, pool: str, worker: str, change: tuple[Statement, tuple[object, ...]]) -> None:
-        """One write, as all sizes lie in one partition."""
+        """Run the change as one write: all sizes are in one partition."""
         parts = [change]
         if worker == EVERY_WORKER:
             parts.append((_REMOVE_SINGLE, (pool, EVERY_WORKER)))

@@ -1,4 +1,4 @@
-"""Leases in the memory of the store host. Leased work is calls to the host, so it ends with the host."""
+"""Leases in the memory of the store host. Leased work consists of calls to the host, so both end with it."""
 
 from __future__ import annotations
 

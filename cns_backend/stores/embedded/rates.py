@@ -8,7 +8,7 @@ from cns_common.clock import Clock
 from cns_common.token_bucket import TokenBucket, TokenGrant
 
 SUBSCRIPTIONS_MAX = 20_000
-"""Throttled ones, and those with mails, that are remembered."""
+"""The limit of subscriptions whose throttle or mail counts are kept."""
 
 
 class EmbeddedRateStore(RateStore):

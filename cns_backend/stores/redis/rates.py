@@ -1,8 +1,8 @@
-"""Rates of the cluster form, counted in Redis by its own time, so that they hold over the workers of all machines.
+"""Rates of the cluster form, counted in Redis by its clock, so that they hold across the workers of all machines.
 
-While Redis is away, or if there is none, a worker takes its share of each throttle: the rate divided by the number of
-workers that report. Mails, of which one too many suspends a subscription, are then counted by leases in Cassandra, one
-for each mail that a second may have: slower, and exact.
+Without Redis, a worker takes its share of each throttle: the rate divided by the number of workers that report. Mails
+are then counted exactly, since one too many suspends a subscription: a mail takes one of the leases in Cassandra that
+its second has. That is slower.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cns_common.worker_roles import WorkerRole
 
 REDIS_TIMEOUT_S = 0.5
 RETRY_S = 1.0
-"""The time for which Redis is left alone after it failed."""
+"""The time for which Redis is not asked after a failure."""
 WORKERS_AGE_S = 2.0
 """The time for which the number of workers is used before it is read again."""
 BUCKET_LIFE_MS = 2_000
@@ -37,7 +37,7 @@ local now = time[1] * 1000000 + time[2] + tonumber(ARGV[3]) * 1000
 local kept = redis.call('HMGET', KEYS[1], 'tokens', 'at', 'rate')
 local tokens, at = rate, now
 if kept[3] == ARGV[1] then tokens, at = tonumber(kept[1]), tonumber(kept[2]) end
-if at > now + 2000000 then at = now end  -- of a server whose clock was ahead
+if at > now + 2000000 then at = now end  -- written by a server whose clock was ahead
 tokens = math.min(rate, tokens + math.max(now - at, 0) * rate / 1000000)
 local granted = math.min(wanted, math.floor(tokens + 0.000001))
 tokens = math.max(tokens - granted, 0)
@@ -78,7 +78,7 @@ log = structlog.get_logger(__name__)
 
 class RedisRateStore(RateStore):
     def __init__(self, redis_url: str, prefix: str, leases: LeaseStore, reports: ServiceReports, clock: Clock) -> None:
-        """An empty `redis_url`: there is none. It connects when it is first asked."""
+        """An empty `redis_url`: there is no Redis. The connection is made at the first request."""
         self._pipe = RedisPipe(redis_url, REDIS_TIMEOUT_S) if redis_url else None
         self._prefix = prefix
         self._leases = leases
@@ -116,16 +116,16 @@ class RedisRateStore(RateStore):
         except (PipeError, ReplyError, OSError) as error:
             self._away_until_s = loop.time() + RETRY_S
             if not self._is_away:
-                log.warning("rates.divided", error=str(error))
+                log.warning("rates.redis_lost", error=str(error))
             self._is_away = True
             return None
         if self._is_away:
-            log.info("rates.shared")
+            log.info("rates.redis_recovered")
         self._is_away = False
         return answer
 
     async def _lease_mail(self, subscription: str, second: int, message_id: str, limit: int) -> bool:
-        """A mail has one of `limit` leases of its second; a repeated one finds its own."""
+        """A mail takes one of the `limit` leases of its second; a repeated mail finds the lease that it has."""
         now_ms = self._clock.now_ms()
         if second * 1000 <= now_ms - MAIL_LIFE_MS:  # it is late: see `cns.mail.rate_limit`
             return True
@@ -151,7 +151,7 @@ class _Share:
         now_s = self._clock.now_ms() / 1000
         found = self._buckets.get(bucket)
         if found is None or found.per_second != share:
-            found = TokenBucket(share, now_s, empty=True)  # others may have taken this second's
+            found = TokenBucket(share, now_s, empty=True)  # other workers may have used this second's tokens
             self._buckets.put(bucket, found)
         return found.take(now_s, wanted)
 

@@ -1,1 +1,1 @@
-"""Rules that find faults in the documents of the report, the health job and the audit, and say them in words."""
+"""Rules that find faults in the documents of report, health job and audit, and state them in words."""

@@ -1,4 +1,4 @@
-"""The audit's findings among those of the report: what queues lost, repeated or reordered."""
+"""The findings of the audit in the report: lost, repeated and reordered messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cns_pipeline.reports.findings.finding import ReportIssue, Severity
 from cns_pipeline.reports.text import short_arn
 
 _SEVERITIES = {"error": Severity.LOST, "warning": Severity.UNSURE}
-"""Notes are in the audit's own section only."""
+"""Only the audit section has the notes."""
 
 
 def find_audited(audit: Audit) -> Iterator[ReportIssue]:

@@ -1,4 +1,4 @@
-"""Findings about endpoints that failed or were slow."""
+"""Findings about failing and slow endpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cns_pipeline.reports.findings.finding import ReportIssue, Severity
 from cns_pipeline.reports.text import count, counted, milliseconds, share, span, times
 
 NAMED_MAX = 10
-"""Incidents of a kind that are named. The others are counted: when the network fails, all endpoints do."""
+"""The limit of named incidents of a kind. The others are counted: a failed network makes all endpoints fail."""
 
 
 def find_unhealthy(health: Health) -> Iterator[ReportIssue]:

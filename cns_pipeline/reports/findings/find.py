@@ -1,4 +1,4 @@
-"""All findings of a period, in order of weight."""
+"""All findings of a period, most severe first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cns_pipeline.reports.findings.undelivered import find_undelivered
 
 
 def find(report: Report, health: Health | None = None, audit: Audit | None = None) -> tuple[ReportIssue, ...]:
-    """The worst severity first, and within one what affects most."""
+    """The findings by severity, and within one by the number of affected items."""
     found = [*find_undelivered(report), *find_in_whole(report)]
     if health is not None:
         found += find_unhealthy(health)

@@ -1,4 +1,4 @@
-"""A finding: one sentence about one fault, and how much it weighs."""
+"""A finding: one sentence about one fault, with its severity and weight."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from enum import IntEnum
 
 
 class Severity(IntEnum):
-    """The order of findings: what was lost comes first."""
+    """The severity of a finding, most severe first."""
 
-    LOST = 1  # no subscriber gets it any more
+    LOST = 1  # not delivered, and given up
     FAILED = 2  # not delivered, or not yet
     SLOW = 3  # delivered late
     REPEATED = 4  # delivered more than once
@@ -18,14 +18,14 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportIssue:
-    """`subject` and `text` make a sentence; both may have foreign text. `weight` counts what is affected."""
+    """`subject` and `text` form a sentence; both may contain untrusted text. `weight`: the number of affected items."""
 
     kind: str
     severity: Severity
     weight: int
     subject: str
     text: str
-    section: str  # of the page: where the details are
+    section: str  # section of the page with the details
 
     def __str__(self) -> str:
         return f"{self.subject} {self.text}"

@@ -1,4 +1,4 @@
-"""Findings about the whole period: latency and traffic beside the week before, duplicates, refused requests, gaps."""
+"""Findings about the whole period: latency and traffic against the week before, duplicates, refused requests, gaps."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cns_pipeline.reports.text import count, counted, milliseconds, mostly, shar
 LATENCY_RATIO_MIN = 2.0
 LATENCY_GROWTH_MS_MIN = 100
 COMPARED_MIN = 1_000
-"""Figures of fewer deliveries or messages differ by chance."""
+"""The minimum of deliveries or messages for a comparison: figures of fewer differ by chance."""
 TRAFFIC_RATIO_MIN = 2.0
 DUPLICATES_MIN = 10
 DUPLICATES_SHARE_MIN = 0.0001
-"""Fewer than this are what at-least-once delivery allows for after a crash."""
+"""A smaller share is expected of at-least-once delivery after crashes."""
 ERRORS_MIN = 100
 ERRORS_SHARE_MIN = 0.1
 
@@ -30,7 +30,7 @@ def find_in_whole(report: Report) -> Iterator[ReportIssue]:
 
 
 def _latency(now: Figures, before: Figures) -> Iterator[ReportIssue]:
-    """The highest percentile that grew."""
+    """The highest percentile that increased."""
     if min(now.delivered, before.delivered) < COMPARED_MIN:
         return
     for name, now_ms, before_ms in (("p99", now.p99_ms, before.p99_ms), ("p50", now.p50_ms, before.p50_ms)):
@@ -92,7 +92,7 @@ def _duplicates(report: Report) -> Iterator[ReportIssue]:
 
 
 def _repeated_most(report: Report) -> str:
-    """The subscription with the most duplicates among the busiest, which are in the report."""
+    """The subscription with the most duplicates, among the busiest ones, which the report contains."""
     worst = max(report.subscriptions.rows, key=lambda row: row.figures.duplicates, default=None)
     if worst is None:
         return ""
@@ -102,7 +102,7 @@ def _repeated_most(report: Report) -> str:
 def _coverage(report: Report) -> Iterator[ReportIssue]:
     known = report.coverage
     if known.unknown:
-        yield _unsure(known.unknown, "event", "missing: what they counted is not in this report", "unknown")
+        yield _unsure(known.unknown, "event", "missing: the report lacks what they recorded", "unknown")
     if known.newer:
         yield _unsure(
             known.newer, "line", "of a newer version of the service, kept aside: upgrade the pipeline", "newer"

@@ -1,4 +1,4 @@
-"""Findings about notifications that were given up, moved to dead-letter queues, or did not end."""
+"""Findings about notifications that were dropped, moved to dead-letter queues, or did not end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cns_pipeline.reports.findings.finding import ReportIssue, Severity
 from cns_pipeline.reports.text import count, counted, mostly, share, short_arn
 
 PENDING_SHARE_MIN = 0.01
-"""A smaller share of deliveries is under way at any time."""
+"""A smaller share of deliveries is normally in progress."""
 PENDING_MIN = 20
 
 

@@ -1,1 +1,1 @@
-"""The report as one self-contained HTML page: no file but itself, charts as inline SVG."""
+"""The report as one self-contained HTML page, with charts as inline SVG."""

@@ -1,4 +1,4 @@
-"""The audit of queues: what was lost, repeated or out of order, per queue, group and pair of processes."""
+"""The audit section: lost, repeated and reordered messages by queue, group and pair of processes."""
 
 from __future__ import annotations
 

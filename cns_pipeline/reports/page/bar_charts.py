@@ -21,7 +21,7 @@ _SPARK_WIDTH, _SPARK_HEIGHT = 120.0, 22.0
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """A bar of a histogram: `edge` is the text at its left end, `words` says what it counts."""
+    """A bar of a histogram: `edge` is the label at its left end, `words` names what it counts."""
 
     edge: str
     words: str
@@ -30,7 +30,7 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A line across a histogram; `place` is in bins from the left."""
+    """A vertical line in a histogram; `place` is its distance from the left, in bins."""
 
     place: float
     text: str
@@ -60,7 +60,7 @@ def histogram(title: str, bins: Sequence[Bin], marks: Sequence[Mark] = (), style
 
 
 def cell_bar(part: float, style: str) -> Element:
-    """A bar that fills the part of a cell; the cell's number says the same in words."""
+    """A bar over a part of a cell. The number in the cell says the same."""
     width, height = _CELL_SIZE
     view = f"0 0 {width:g} {height:g}"
     svg = tag("svg", class_="cell-bar", aria_hidden="true", viewBox=view, preserveAspectRatio="none")
@@ -70,7 +70,7 @@ def cell_bar(part: float, style: str) -> Element:
 
 
 def sparkline(words: str, shares: Sequence[float | None]) -> Element:
-    """Shares from 0 to 1 as bars from the bottom, without axes; a part without a value stays empty."""
+    """Shares from 0 to 1 as bars without axes; a None leaves a gap."""
     svg = image(words, "spark", _SPARK_WIDTH, _SPARK_HEIGHT)
     add(svg, tag("title", words))
     line(svg, "grid", (0, _SPARK_HEIGHT - 0.5), (_SPARK_WIDTH, _SPARK_HEIGHT - 0.5))

@@ -1,4 +1,4 @@
-"""Endpoints: when they failed or were slow, and the share of failures over the period as a sparkline."""
+"""The endpoints section: incidents, and the share of failures over the period as a sparkline."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cns_pipeline.reports.page.time_charts import Span
 from cns_pipeline.reports.text import count, plain, share
 
 SPANS_MAX = 10
-"""Incidents that charts over time mark: the worst ones."""
+"""The number of incidents, the worst ones, that charts over time mark."""
 
 
 def incident_spans(health: Health | None) -> list[Span]:

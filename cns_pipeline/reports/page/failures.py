@@ -1,4 +1,4 @@
-"""Failed attempts by cause, retries, and what was given up."""
+"""Failed attempts by cause, retries, and dropped and dead-lettered notifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws the page of a report and makes it one file that loads nothing, and that may run and style nothing else."""
+"""Draws the page of a report as one file, which loads nothing and runs only its own script and style."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _coverage_section(known: Coverage) -> Element:
 
 
 def _asset(name: str) -> str:
-    """A file of this package. In HTML the text begins after the start tag, with its first character."""
+    """A file of this package. In HTML its text begins directly after the start tag, so that the hash is right."""
     return files(__package__ or "").joinpath(name).read_text(encoding="utf-8")
 
 

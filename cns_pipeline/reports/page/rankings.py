@@ -1,4 +1,4 @@
-"""Topics, subscriptions, protocols, accounts, days and queues, and what accounts used."""
+"""Tables of topics, subscriptions, protocols, accounts, days and queues, and the usage of accounts."""
 
 from __future__ import annotations
 

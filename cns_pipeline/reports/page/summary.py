@@ -1,4 +1,4 @@
-"""The top of the page: what went wrong, and the figures of the period beside those of the week before."""
+"""The top of the page: the findings, and the figures of the period beside those of the week before."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LABELS = {
     Severity.UNSURE: "unsure",
 }
 _UNCHANGED = 0.005
+"""A smaller relative change is shown as none."""
 _LARGE = 3.0
-"""A change of less than half a percent is none."""
 
 
 def header(report: Report) -> Element:
@@ -98,7 +98,7 @@ def _tile(tile: _Tile, now: Figures, before: Figures | None) -> Element:
 
 
 def _trend(tile: _Tile, value: float, was: float) -> Element:
-    """An arrow and a percentage; the colour only repeats what the words say."""
+    """An arrow and a percentage. The colour adds no information."""
     change = (value - was) / was if was else (1.0 if value else 0.0)
     if abs(change) < _UNCHANGED:
         return tag("dd", f"= {tile.text(was)}", class_="trend")
@@ -110,7 +110,7 @@ def _trend(tile: _Tile, value: float, was: float) -> Element:
 
 
 def _by(sign: str, change: float) -> str:
-    """A change in percent, a large one as a ratio."""
+    """A change in percent, or as a ratio if it is large."""
     return times(1 + change) if change >= _LARGE else f"{sign}{abs(change):.0%}"
 
 

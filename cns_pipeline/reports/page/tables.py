@@ -1,4 +1,4 @@
-"""Tables of the page: a caption, sortable columns, and where the rows are that it leaves out."""
+"""Tables of the page: a caption, sortable columns, and a link to the rows that are left out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS_MAX = 25
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell's text, and the number that sorts it; without a number its text does."""
+    """The text of a cell, and the number by which it sorts; without a number, it sorts by text."""
 
     shown: Child
     value: float | None = None
@@ -37,8 +37,8 @@ def number_columns(*titles: str) -> tuple[Column, ...]:
 def table(
     caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], left_out: int = 0, file: str = ""
 ) -> Element:
-    """A table that scrolls sideways by itself where it is too wide. `file` names the CSV file that has all rows; with
-    one, the page has the first ROWS_MAX."""
+    """A table that scrolls sideways if it is too wide. `file` names the CSV file with all rows; with it, the page has
+    the first ROWS_MAX."""
     if file:
         left_out += max(len(rows) - ROWS_MAX, 0)
         rows = rows[:ROWS_MAX]
@@ -52,7 +52,7 @@ def table(
 
 
 def section(name: str, title: str, *children: Child) -> Element:
-    """A part of the page; `name` is its anchor, `title` its heading and its entry of the menu."""
+    """A section of the page; `name` is its anchor, `title` its heading and menu entry."""
     return tag("section", tag("h2", title), *children, id=name)
 
 
@@ -85,7 +85,7 @@ def at(value_ms: int | None) -> Cell:
 
 
 def foreign(text: str) -> Element:
-    """Text of a user or an endpoint: isolated, so that its direction does not turn round what follows."""
+    """Text of a user or an endpoint, isolated so that its writing direction does not affect the text after it."""
     return tag("bdi", plain(text))
 
 
@@ -94,7 +94,7 @@ def words(text: str | None) -> Cell:
 
 
 def arn(text: str) -> Cell:
-    """The name that an ARN ends with, and below it the whole ARN; what is no ARN once."""
+    """The last part of an ARN, above the whole ARN; other text as it is."""
     name = short_arn(text)
     if not text or name == text:
         return words(text)

@@ -1,4 +1,4 @@
-"""Charts over time: bars of counts one below the other, and lines of times on a logarithmic axis."""
+"""Charts over time: bars of counts in panels, and lines of durations on a logarithmic axis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TIME_TICKS = 6
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span of time that a chart marks, with the words that say why."""
+    """A period that a chart marks, and the words for it."""
 
     since_ms: int
     until_ms: int
@@ -32,7 +32,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ChartBuckets:
-    """The equal parts of the time that a chart shows: its axis across."""
+    """The buckets of a chart, which are its horizontal axis."""
 
     starts_ms: tuple[int, ...]
     length_ms: int
@@ -46,7 +46,7 @@ class ChartBuckets:
         return LinearScale(self.starts_ms[0], self.until_ms, LEFT, WIDTH - RIGHT)
 
     def draw(self, svg: Element, y: float) -> None:
-        """Draw the times below `y`. Midnight is named by its day."""
+        """Draw the times below `y`. Midnight is labelled with the day."""
         for tick in time_ticks(self.starts_ms[0], self.until_ms, _TIME_TICKS):
             x = self.scale(tick)
             name = day_of_month(tick) if tick % DAY_MS == 0 else clock_time(tick)
@@ -54,7 +54,7 @@ class ChartBuckets:
             text(svg, "label", (x, y + 16), name, "end" if x > WIDTH - RIGHT - 14 else "middle")
 
     def mark(self, svg: Element, spans: Sequence[Span], top: float, bottom: float) -> None:
-        """Shade spans behind what is drawn next, each at least two units wide."""
+        """Shade spans behind what is drawn later, each at least two units wide."""
         for span in spans:
             start = self.scale(max(span.since_ms, self.starts_ms[0]))
             end = self.scale(min(span.until_ms, self.until_ms))
@@ -64,7 +64,7 @@ class ChartBuckets:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A value for each bucket; None where there is none. `style` is the class that the style sheet colours."""
+    """A value for each bucket, or None. `style` is the CSS class."""
 
     name: str
     style: str
@@ -76,7 +76,7 @@ class Series:
 
 
 def bar_panels(title: str, buckets: ChartBuckets, panels: Sequence[Series], spans: Sequence[Span]) -> Element:
-    """Bars of counts, a panel for each series, each with its own scale: a few failures are seen below many
+    """Bars of counts in a panel per series, each with its own scale, so that few failures are visible below many
     deliveries."""
     height = len(panels) * (_PANEL + _PANEL_TITLE) + _AXIS
     svg = chart(title, ", ".join([f"{count(one.sum)} {one.name}" for one in panels]), height)
@@ -100,7 +100,7 @@ def _draw_bars(svg: Element, buckets: ChartBuckets, series: Series, top: float) 
 
 
 def time_lines(title: str, buckets: ChartBuckets, lines: Sequence[Series], spans: Sequence[Span]) -> Element:
-    """Lines of times in ms on a logarithmic axis; a bucket without a value interrupts its line."""
+    """Lines of durations in ms on a logarithmic axis. A bucket without a value interrupts its line."""
     known = [value for one in lines for value in one.values if value is not None]
     svg = chart(title, ", ".join([one.name for one in lines]) if known else "no deliveries", _LINES_HEIGHT)
     bottom = _LINES_HEIGHT - _AXIS
@@ -126,7 +126,7 @@ def _draw_line(svg: Element, buckets: ChartBuckets, series: Series, y: LogScale)
         known = [(start_ms, value) for start_ms, value in part if value is not None]
         points = [(buckets.scale(start_ms + buckets.length_ms / 2), y(value)) for start_ms, value in known]
         curve(svg, f"line {series.style}", points)
-        style = f"dot {series.style}" + (" alone" if len(points) == 1 else "")  # a line of one point is not seen
+        style = f"dot {series.style}" + (" alone" if len(points) == 1 else "")  # a line of one point is invisible
         for (x, height), (start_ms, value) in zip(points, known, strict=True):
             words = tag("title", f"{moment(start_ms)}: {series.name} {milliseconds(value)}")
             add(svg, tag("circle", words, class_=style, cx=x, cy=height, r="2.2"))

@@ -1,4 +1,4 @@
-"""Traffic by time of day: when a maintenance disturbs least, and when a queue is busiest."""
+"""Traffic by time of day, to see when maintenance disturbs least and when a queue is busiest."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _latency_histogram(title: str, report: Report) -> Element:
 
 
 def _place(bins: Sequence[LatencyBin], value_ms: float) -> float:
-    """Return the position of a time among bins that double."""
+    """The position of a time, in bins that double."""
     for place, one in enumerate(bins):
         if value_ms < one.to_ms:
             low = max(one.from_ms, 0.5)

@@ -1,1 +1,1 @@
-"""The transforms of the audit: frame to frame, one subject a file."""
+"""The transforms of the audit, from frame to frame, by subject."""

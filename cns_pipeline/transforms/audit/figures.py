@@ -15,7 +15,7 @@ _LAST = ("last_sent_ms", "last_deleted_ms")
 
 
 def group_figures(fates: DataFrame, order: DataFrame) -> DataFrame:
-    """Return queue, group, fifo and figures of each group of a FIFO queue; other queues have one row, of group ''."""
+    """Return queue, group, fifo and the figures of each group of a FIFO queue; another queue is one group, ''."""
     fifo = F.col("sequence_number") != ""
     by_group = order.groupBy("queue", "group").agg(*[F.sum(name).alias(name) for name in ORDER])
     return _with_rates(
@@ -28,7 +28,7 @@ def group_figures(fates: DataFrame, order: DataFrame) -> DataFrame:
 
 
 def queue_figures(groups: DataFrame) -> DataFrame:
-    """Return queue, fifo and figures of each queue, of the frame of `group_figures`."""
+    """Return queue, fifo and the figures of each queue, from the frame of `group_figures`."""
     return _with_rates(
         groups.groupBy("queue").agg(
             F.max("fifo").alias("fifo"),
@@ -44,7 +44,7 @@ def pair_figures(order: DataFrame) -> DataFrame:
 
 
 def lost_messages(fates: DataFrame) -> DataFrame:
-    """Return the messages that were lost, the oldest of each queue first."""
+    """Return the lost messages of each queue, oldest first."""
     return (
         fates.where(F.col("fate").isin(*LOST_FATES))
         .orderBy("queue", "sent_ms", "sender", "sent_sequence")

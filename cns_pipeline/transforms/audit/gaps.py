@@ -1,8 +1,8 @@
-"""The times in which events of a process may be missing from the table. What they hide is unknown, not lost.
+"""The periods in which events of a process may be missing from the table: messages in them count as unknown, not lost.
 
-Each process numbers its events from 1, and its segments name the numbers that they have, so that a missing number is
-known, and so are the times of the numbers around it. What a process that still runs has written lately is in no sealed
-segment yet. A boot without a message event is left out: those of audited queues come from writers of their own.
+A process numbers its events from 1, and its segments state their numbers, so a missing number is known, as are the
+times of its neighbours. The latest events of a running process are in no sealed segment yet. Boots (starts of a
+process) without a message event are ignored: audited queues have writers of their own.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pyspark.sql import functions as F
 from cns_pipeline.schema import EVENT
 
 OPEN_MS = 15 * 60_000
-"""A running process seals its segment each minute, another one seals those of the dead, and `ingest` runs."""
+"""A running process seals a segment each minute, others seal those of dead ones, and `ingest` takes time."""
 _OPENED = "segment.opened"
 _SEALED = "segment.sealed"
 _MESSAGES = "message."
 
 
 def boots(events: DataFrame) -> DataFrame:
-    """Return one row for each start of a process: its numbers, its times, how many events are there.
+    """Return one row for each boot: its numbers, its times and its count of events.
 
-    `ended` says that no event follows. `base` is the number before the first.
+    `ended`: no event follows. `base` is the number before the first.
     """
     number, before = _number(), F.col("first_sequence") - 1
     final = _is(_SEALED) & (F.col("recovered") | F.coalesce("stopped", F.lit(False)))
@@ -52,7 +52,7 @@ def boots(events: DataFrame) -> DataFrame:
 def gaps(events: DataFrame, boots: DataFrame, *, from_the_first: bool) -> DataFrame:
     """Return boot, process, from_ms, to_ms and the number of missing events.
 
-    `from_the_first`: `events` are all; otherwise the first ones of a boot may lie before those that were read.
+    `from_the_first`: `events` are complete; otherwise the first events of a boot may be older than those read.
     """
     base = F.lit(0) if from_the_first else F.col("base")
     incomplete = boots.where((F.col("messages") > 0) & (F.col("last") - base > F.col("events")))
@@ -74,7 +74,7 @@ def gaps(events: DataFrame, boots: DataFrame, *, from_the_first: bool) -> DataFr
 
 
 def open_ends(events: DataFrame, boots: DataFrame, end_ms: int) -> DataFrame:
-    """Return the same columns for processes that may still write; `to_ms` and `events` are null.
+    """Return the columns of `gaps` for processes that may still write; `to_ms` and `events` are null.
 
     `end_ms` is the time of the newest event.
     """
@@ -95,7 +95,7 @@ def open_ends(events: DataFrame, boots: DataFrame, end_ms: int) -> DataFrame:
 def audits_off(events: DataFrame) -> DataFrame:
     """Return queue, from_ms, to_ms: when a queue was not audited, or not by all processes yet; `to_ms` may be null.
 
-    A queue that was audited, deleted and made again was audited all the time.
+    The time between the deletion and the recreation of an audited queue is not a gap.
     """
     audits = Window.partitionBy("queue").orderBy("at_ms", "boot", "sequence")
     on = F.col("audit") == "on"
@@ -112,7 +112,7 @@ def audits_off(events: DataFrame) -> DataFrame:
 
 
 def _number() -> Column:
-    """The number of an event; of a segment's line the last number that is known by it."""
+    """The number of an event, or the last number that a segment states."""
     return (
         F.when(F.col("sequence") > 0, F.col("sequence"))
         .when(_is(_OPENED), F.col("first_sequence") - 1)

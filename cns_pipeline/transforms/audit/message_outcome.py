@@ -2,13 +2,13 @@
 
     received    at least once, intact
     corrupt     received with another checksum than sent
-    ended       never received; its end is known: expired, purged, dead_lettered, moved, queue_deleted
-    waiting     nothing is known but its send, and nothing shows that it should be gone
-    unknown     it should be gone; the events that say how may be among the missing ones, or a purge may have ended it
-    missing     it should be gone, and no event that could say how is missing: the queue lost it
-    unsent      received or ended; its send is missing, as its sender died before the answer or the audit was off
+    ended       never received; the cause of its end is known: expired, purged, dead_lettered, moved, queue_deleted
+    waiting     only its send is known, and it is not overdue
+    unknown     overdue; the event of its end may be missing, or a purge may have ended it
+    missing     overdue, and no event that could tell its end is missing: the queue lost it
+    unsent      received or ended without a send event: its sender died before the answer, or the audit was off
 
-A message should be gone when the queue was empty after its send, or when it is older than messages get.
+A message is overdue when its queue was empty after its send, or when it is older than messages can be.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from cns_pipeline.schema import EVENT
 from cns_pipeline.transforms.audit.messages import ENDED
 
 REST_MARGIN_MS = 60_000
-"""Clocks of machines differ, and a depth is counted a moment before its time."""
+"""Allows for differences between clocks, and for depths that were counted before their event."""
 PURGE_MARGIN_MS = 120_000
-"""A sender whose clock is ahead dates a message after the purge that ended it, or an empty queue before."""
+"""A sender whose clock is ahead dates a message after the purge that ended it, or after an empty queue."""
 _NEVER_MS = 1 << 62
 
 
 def empty_times(events: DataFrame) -> DataFrame:
-    """Return queue and rest_ms: times at which nothing was visible, in flight or delayed."""
+    """Return queue and rest_ms: times at which no message was visible, in flight or delayed."""
     empty = (F.col("visible") == 0) & (F.col("in_flight") == 0) & (F.col("delayed") == 0)
     counted = events.where((F.col(EVENT) == "queue.counted") & empty)
     return counted.select("queue", F.col("at_ms").alias("rest_ms"))
 
 
 def purges(events: DataFrame) -> DataFrame:
-    """Return queue and `purges`, (at_ms, cause) of each; one of them ended all messages sent until then."""
+    """Return queue and `purges`, (at_ms, cause) of each. A purge ends all messages sent before it."""
     return (
         events.where(_is_purge())
         .groupBy("queue")
@@ -44,20 +44,20 @@ def purges(events: DataFrame) -> DataFrame:
 
 
 def purge_margins(events: DataFrame) -> DataFrame:
-    """Return queue, from_ms, to_ms: sends of which it is unknown whether they came before the purge."""
+    """Return queue, from_ms, to_ms: periods of sends that may be before or after a purge."""
     until_ms = F.col("at_ms") + PURGE_MARGIN_MS
     return events.where(_is_purge()).select("queue", F.col("at_ms").alias("from_ms"), until_ms.alias("to_ms"))
 
 
 def in_period(messages: DataFrame, since_ms: int, until_ms: int) -> DataFrame:
-    """Return the messages that were sent in the period; of a missing send the time of the first receive counts."""
+    """Return the messages sent in the period; without a send event, the time of the first receive counts."""
     known = F.col("sent_ms").isNotNull() | _was_received()
     at_ms = F.coalesce("sent_ms", "received_ms", "deleted_ms")
     return messages.where(known & (at_ms >= since_ms) & (at_ms < until_ms))
 
 
 def accounted(messages: DataFrame) -> DataFrame:
-    """Return the messages of which more than the send is known, with their fate."""
+    """Return the messages with more events than the send, and their fate."""
     fate = (
         F.when(F.col("sent_ms").isNull(), "unsent")
         .when(F.col("corrupt"), "corrupt")
@@ -68,12 +68,12 @@ def accounted(messages: DataFrame) -> DataFrame:
 
 
 def unaccounted(messages: DataFrame) -> DataFrame:
-    """Return the messages of which the send alone is known."""
+    """Return the messages with a send event only."""
     return messages.where(_is_open())
 
 
 def purged(open_messages: DataFrame, purges: DataFrame) -> DataFrame:
-    """Fill `ended_ms` and `end_cause` of unaccounted messages that the first purge after their send ended."""
+    """Set `ended_ms` and `end_cause` of unaccounted messages to the first purge after their send."""
     sent_ms = F.col("sent_ms")
     purge = F.get(F.filter("purges", lambda purge: purge["at_ms"] >= sent_ms), 0)
     return (
@@ -87,11 +87,11 @@ def purged(open_messages: DataFrame, purges: DataFrame) -> DataFrame:
 def at_rest(
     open_messages: DataFrame, empty_times: DataFrame, end_ms: int, *, lost_after_ms: int, all_at_rest: bool
 ) -> DataFrame:
-    """Add `rest_ms`: a time after the send at which the message should be gone; null if there is none. A purge ended
-    nothing of a queue that was empty between the send and the purge.
+    """Add `rest_ms`: the time at which the message is overdue, or null. If a queue was empty between a send and a
+    purge, the purge did not end the message.
 
-    `end_ms` is the time of the newest event, `lost_after_ms` how long a message may wait; `all_at_rest`: all queues are
-    empty at the end.
+    `end_ms` is the time of the newest event, `lost_after_ms` the longest time that a message waits; `all_at_rest`: all
+    queues are empty at the end.
     """
     points = empty_times.select("queue", (F.col("rest_ms") - REST_MARGIN_MS).alias("sent_ms"), "rest_ms")
     later = Window.partitionBy("queue").orderBy(F.desc("sent_ms"))
@@ -110,7 +110,7 @@ def at_rest(
 
 
 def judged(open_messages: DataFrame, gaps: DataFrame, queue_spans: DataFrame) -> DataFrame:
-    """Turn `rest_ms` into a fate. `gaps` hide fates in all queues, `queue_spans` in one each."""
+    """Set the fate by `rest_ms`. `gaps` hide events of all queues, `queue_spans` those of one queue each."""
     everywhere = gaps.agg(F.collect_list(_span()).alias("everywhere"))
     here = queue_spans.groupBy("queue").agg(F.collect_list(_span()).alias("here"))
     fate = (
@@ -128,7 +128,7 @@ def judged(open_messages: DataFrame, gaps: DataFrame, queue_spans: DataFrame) ->
 
 
 def _is_purge() -> Column:
-    """The event of a purge, or of a queue's deletion, names no message."""
+    """Whether the event is of a purge or of a queue's deletion: it names no message."""
     return (F.col(EVENT) == ENDED) & (F.coalesce("message_id", F.lit("")) == "")
 
 
@@ -137,13 +137,13 @@ def _span() -> Column:
 
 
 def _is_hidden(spans: str) -> Column:
-    """Whether events between the send and the rest may be missing."""
+    """Whether events between the send and `rest_ms` may be missing."""
     sent_ms, rest_ms = F.col("sent_ms"), F.col("rest_ms")
     return F.exists(spans, lambda span: (span["from_ms"] <= rest_ms) & (span["to_ms"] >= sent_ms))
 
 
 def _was_received() -> Column:
-    """A message that was deleted was received."""
+    """Whether the message was received: a deleted message was."""
     return (F.col("receives") > 0) | (F.col("deletes") > 0)
 
 

@@ -1,6 +1,6 @@
 """One row for each message of a queue, from all its events.
 
-The first receive is the one with the lowest receive count: that order needs no clock, whichever processes received.
+The first receive is the one with the lowest receive count, an order that needs no clock.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ ENDED = "message.ended"
 
 
 def messages(events: DataFrame) -> DataFrame:
-    """Return the messages, also those with receives alone, whose sends are missing: there `sent_ms` is null.
+    """Return the messages. A message without a send event has a null `sent_ms`.
 
-    Spark sorts the input of aggregates of strings. The repartition makes it sort once, not twice.
+    Spark sorts the input of aggregates of strings. The repartition makes it sort once instead of twice.
     """
     return (
         events.where(F.col(EVENT).isin(SENT, RECEIVED, DELETED) | (_is(ENDED) & (F.col("message_id") != "")))
@@ -55,7 +55,7 @@ def _aggregates() -> tuple[Column, ...]:
     receive = F.struct("receive_count", "at_ms", "boot", "sequence", "group")
     counts = F.max(F.when(received, F.col("receive_count"))) - F.min(F.when(received, F.col("receive_count"))) + 1
     return (
-        F.min(F.when(sent, send)).alias("sent"),  # the original before its duplicates
+        F.min(F.when(sent, send)).alias("sent"),  # prefers the original to its duplicates
         F.min(F.when(received, receive)).alias("first"),
         F.count_if(received).alias("receives"),
         counts.alias("distinct_at_most"),
@@ -69,7 +69,7 @@ def _aggregates() -> tuple[Column, ...]:
 
 
 def _is_corrupt() -> Column:
-    """Whether any receive had another checksum. Duplicate sends have none."""
+    """Whether the checksum of a receive differs from that of the send. Duplicate sends have no checksum."""
     sent = F.col("sent.checksum")
     return (sent != "") & ((F.col("checksum_min") != sent) | (F.col("checksum_max") != sent))
 

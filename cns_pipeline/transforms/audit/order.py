@@ -1,11 +1,11 @@
-"""The distance of the first receives from the order of the sends, for each sending and receiving process.
+"""The difference between the order of first receives and that of sends, for each sending and receiving process.
 
-Within a process the numbers of its events order them without a clock; between processes nothing does, so each pair of a
-sender and a receiver is a sequence of its own. FIFO queues number their messages over all senders: there each group and
-receiver is one.
+The events of a process are ordered by their numbers, without a clock. Events of two processes have no such order, so
+each pair of sender and receiver is compared separately. FIFO queues number the messages of all senders: there, each
+pair of group and receiver is compared.
 
-Ranks, displacements and messages at their place are found by built-in functions. What is left, the messages between a
-late one and those that overtook it, goes through `IncreasingSubsequence` in chunks (ADR 0016).
+Built-in functions compute ranks, displacements and messages that are in place. Only the others, late messages and those
+that overtook them, go through `IncreasingSubsequence`, in chunks (ADR 0016).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cns_pipeline.transforms.audit.subsequence import IncreasingSubsequence
 
 PAIR = ("queue", "group", "sender", "receiver")
 CHUNK = 8_192
-"""Messages in a row that goes to Python: a row each would cost ten times the time."""
+"""The number of messages in a row for Python: one row for each message would take ten times as long."""
 SEQUENCE_NUMBER = "decimal(20,0)"
 _COUNTS = ("compared", "out_of_order", "displacement_sum")
 _SCHEMA = StructType(
@@ -33,7 +33,7 @@ _SCHEMA = StructType(
 
 
 def order(messages: DataFrame) -> DataFrame:
-    """Return PAIR and, of its messages that were both sent and received, counts as `audit.document.Order` has them."""
+    """Return PAIR and the counts of `audit.document.Order`, over messages that were both sent and received."""
     chunks = _chunks(_places(messages))
     rows = chunks.repartition(*PAIR).sortWithinPartitions(*PAIR, "chunk").rdd.mapPartitions(_measure)
     return messages.sparkSession.createDataFrame(rows, _SCHEMA, verifySchema=False)
@@ -42,7 +42,7 @@ def order(messages: DataFrame) -> DataFrame:
 def _places(messages: DataFrame) -> DataFrame:
     """Number the messages of each pair from 1, by receive (`position`) and by send (`right`).
 
-    A message is `at_place` if those before it are the ones that were sent before it.
+    A message is `at_place` if the messages before it by receive are those before it by send.
     """
     fifo = F.col("sequence_number") != ""
     pair = Window.partitionBy(*PAIR)
@@ -65,7 +65,7 @@ def _places(messages: DataFrame) -> DataFrame:
 
 
 def _chunks(places: DataFrame) -> DataFrame:
-    """Put the values of the messages that are not at their place into arrays, in the order of receives."""
+    """Collect the values of messages that are not in place into arrays, in the order of receives."""
     moved = F.when(~F.col("at_place"), F.struct("position", "right"))
     displacement = F.abs(F.col("position") - F.col("right"))
     return (
@@ -85,10 +85,10 @@ def _rights() -> Column:
 
 
 def _measure(chunks: Iterable[Row]) -> Iterator[tuple[str | int, ...]]:
-    """Sum the chunks of each pair, which follow one another in order.
+    """Sum up the consecutive chunks of each pair.
 
-    A message at its place follows all that are smaller and precedes all that are greater, so it belongs to each longest
-    subsequence: that of the others may be found without it.
+    A message in place is after all smaller and before all greater ones, so every longest subsequence contains it: the
+    subsequence of the others can be found without it.
     """
     for pair, of_pair in groupby(chunks, key=lambda row: tuple(row[: len(PAIR)])):
         compared = at_place = displacement_sum = 0

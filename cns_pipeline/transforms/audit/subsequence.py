@@ -1,7 +1,7 @@
-"""The length of the longest increasing subsequence, exactly, of a sequence that is read once (patience sorting).
+"""The exact length of the longest increasing subsequence of a sequence that is read once (patience sorting).
 
-It keeps the smallest last value of the increasing subsequences of each length: at most 8 bytes for each value, in
-practice fewer, as a shuffled sequence of n values has a longest subsequence of about 2 √n.
+It stores the smallest last value of the increasing subsequences of each length: at most 8 bytes for each value of the
+sequence, and usually less, since a random sequence of n values has a longest subsequence of about 2 √n.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 
 class IncreasingSubsequence:
-    """`len()` of it is the length for all values so far, which must differ."""
+    """Its `len()` is the length for the values so far. Values must be distinct."""
 
     __slots__ = ("_tails",)
 
@@ -23,7 +23,7 @@ class IncreasingSubsequence:
         return len(self._tails)
 
     def extend(self, values: Iterable[int]) -> None:
-        """Takes O(log n) a value, and a comparison for values in order."""
+        """Takes O(log n) per value, and one comparison per value in ascending order."""
         tails = self._tails
         last = tails[-1] if tails else -1
         for value in values:

@@ -1,1 +1,1 @@
-"""Health of endpoints: what they did in parts of time, what their history lets expect, and where they differ."""
+"""The health of endpoints: their results in slots of time, compared with their history."""

@@ -1,6 +1,6 @@
-"""The baseline of each endpoint from its history: medians and their spread, at the same hour where there is enough.
+"""The baseline of each endpoint from its history: medians and their spread, for the same hour if there is enough data.
 
-Medians and median absolute deviations (MAD) are those of hours: one bad night in four weeks moves neither.
+Medians and median absolute deviations (MAD) are over hours, so that one bad night in four weeks changes neither.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from pyspark.sql import functions as F
 from cns_pipeline.transforms.health.keys import history_keys
 
 HOURS_MIN = 3
-"""The least number of hours of history: fewer say nothing."""
+"""The minimum of hours of history for a baseline."""
 ATTEMPTS_MIN = 5
-"""The least attempts of an hour that counts: with fewer, its share of failures is chance."""
+"""The minimum of attempts in an hour of history: with fewer, the share of failures is chance."""
 
 
 def baselines(hours: DataFrame) -> DataFrame:
     """Turn the `endpoint_slots` of past hours into one row for each endpoint.
 
-    `expected` maps a key of `history_keys` to a struct: hours, share and share_mad of attempts that failed, p50_ms and
+    `expected` maps a key of `history_keys` to a struct: hours, share and share_mad of failed attempts, p50_ms,
     p50_mad_ms.
     """
     share = F.col("failed") / F.col("attempts")
@@ -42,7 +42,7 @@ def baselines(hours: DataFrame) -> DataFrame:
 
 
 def _spread(values: str, name: str, unit: str = "") -> tuple[Column, Column]:
-    """The median of a sorted array, and the median of the distances from it; null for an empty array."""
+    """The median of a sorted array, and the median of the distances to it; null for an empty array."""
     median = _middle(F.col(values))
     distances = F.sort_array(F.transform(F.col(values), lambda value: F.abs(value - _middle(F.col(values)))))
     return median.alias(f"{name}{unit}"), _middle(distances).alias(f"{name}_mad{unit}")

@@ -1,4 +1,4 @@
-"""Joins neighbouring slots in which an endpoint was failing or slow into one incident."""
+"""Joins adjacent slots in which an endpoint was failing or slow into one incident."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pyspark.sql import functions as F
 from cns_pipeline.transforms.health.judgement import FAILING, HEALTHY
 
 SLOTS_BETWEEN_MAX = 1
-"""Other slots between two unhealthy ones that do not end the incident: an open breaker lets few attempts out."""
+"""Slots between two unhealthy ones that an incident may include: an open circuit breaker lets few attempts through."""
 
 
 def incidents(judged: DataFrame, slot_ms: int) -> DataFrame:
-    """Turn the frame of `judged` into a row for each incident: an endpoint, a state, from when to when.
+    """Turn the frame of `judged` into a row for each incident: endpoint, state, start and end.
 
-    Times of a failing endpoint are those of its first and last failed attempt, of a slow one those of its slots.
-    Attempts and failures are those of the unhealthy slots. `p50_ms` is that of the slot with the most attempts.
+    A failing endpoint's incident lasts from its first to its last failed attempt, a slow one's over whole slots.
+    Attempts and failures are those of the unhealthy slots, `p50_ms` that of the slot with the most attempts.
     """
     by_time = Window.partitionBy("endpoint", "state").orderBy("slot_ms")
     gap_ms = F.col("slot_ms") - F.lag("slot_ms").over(by_time)

@@ -1,4 +1,4 @@
-"""Judges slots of endpoints against their own history: healthy, failing or slow."""
+"""Judges each slot of an endpoint by its history: healthy, failing or slow."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from cns_pipeline.transforms.health.keys import narrowest
 HEALTHY, FAILING, SLOW = "healthy", "failing", "slow"
 
 Z = 4.0
-"""Standard deviations of the lower bound: one in thirty thousand slots exceeds it by chance."""
+"""The lower bound, in standard deviations: one in thirty thousand slots exceeds it by chance."""
 SHARE_MIN = 0.05
-"""Fewer failures than this share are left to the retry policy."""
+"""The retry policy copes with a smaller share of failures."""
 SHARE_CERTAIN = 0.5
-"""With more failures than this an endpoint is failing, whatever it did before."""
+"""Above this share of failures an endpoint is failing, whatever its history."""
 FAILURES_MIN = 3
 AROUND_MS = 1_800_000
-"""Half an hour before and after the start of a slot."""
+"""The time around the start of a slot: half an hour to each side."""
 SPREAD = 5.0
-"""Robust standard deviations from the median that count as a change."""
+"""The distance from the median, in robust standard deviations, that counts as a change."""
 MAD_TO_SIGMA = 1.4826
-"""The standard deviation of a normal distribution over its MAD."""
+"""The ratio of the standard deviation to the MAD of a normal distribution."""
 RATIO_MIN = 2.0
 SLOWER_MS_MIN = 100
-"""A median that grew by less than this is not called slow."""
+"""A smaller increase of the median does not count as slow."""
 SLOW_MS_CERTAIN = 5_000
-"""With a median above this an endpoint without history is slow: a third of the default timeout."""
+"""Above this median an endpoint without history is slow: it is a third of the default timeout."""
 ANSWERS_MIN = 5
 
 
 def judged(slots: DataFrame, baselines: DataFrame) -> DataFrame:
-    """Return the slots with `state`, what was expected, and `bound`: at least this share of attempts fails.
+    """Return the slots with `state`, the expected values, and `bound`: at least this share of attempts fails.
 
-    An endpoint with few attempts fails few in any slot: what failed in the hour around counts as evidence, too.
+    A slot with few attempts has few failures: failures of the hour around it count as evidence, too.
     """
     around = Window.partitionBy("endpoint").orderBy("slot_ms").rangeBetween(-AROUND_MS, AROUND_MS)
     own = wilson_lower_bound(F.col("failed"), F.col("attempts"), Z)
@@ -55,7 +55,7 @@ def judged(slots: DataFrame, baselines: DataFrame) -> DataFrame:
 
 
 def wilson_lower_bound(failed: Column, attempts: Column, z: float) -> Column:
-    """The lower end of Wilson's score interval of a share, which is right for few attempts, too."""
+    """The lower end of Wilson's score interval of a share; it holds for few attempts, too."""
     share = failed / attempts
     centre = share + z * z / (2 * attempts)
     margin = z * F.sqrt(share * (1 - share) / attempts + z * z / (4 * attempts * attempts))

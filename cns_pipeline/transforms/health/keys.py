@@ -1,4 +1,4 @@
-"""Hours that are alike: the same hour of the week, the same hour of the day, any hour."""
+"""Keys of comparable hours: the same hour of the week, the same hour of the day, any hour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANY = "any"
 
 
 def history_keys(at_ms: Column) -> Column:
-    """The keys of the kinds of hour that a time (ms since the epoch, UTC) is in, as an array, the narrowest first."""
+    """The keys of a time (ms since the epoch, UTC) as an array, the narrowest first."""
     hour = F.floor(at_ms / HOUR_MS)
     of_week = F.concat(F.lit("week "), (hour % _WEEK_HOURS).cast("string"))
     of_day = F.concat(F.lit("day "), (hour % _DAY_HOURS).cast("string"))
@@ -21,6 +21,6 @@ def history_keys(at_ms: Column) -> Column:
 
 
 def narrowest(expected: Column, at_ms: Column) -> Column:
-    """The value of the narrowest key that a map has."""
+    """The value of the narrowest key that is in a map."""
     keys = history_keys(at_ms)
     return F.coalesce(*[F.element_at(expected, F.get(keys, F.lit(at))) for at in range(3)])

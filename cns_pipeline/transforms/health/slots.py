@@ -1,4 +1,4 @@
-"""Attempts, failures and answer times of each endpoint in equal parts of time."""
+"""Attempts, failures and answer times of each endpoint in slots, equal parts of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traffic by time of day: of each topic, queue and endpoint, and of all together, over some days."""
+"""Traffic by time of day over some days: of each topic, queue and endpoint, and of each kind in total."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYS = ("kind", "name", "measure")
 def hourly_traffic(events: DataFrame) -> DataFrame:
     """Return kind, name, measure, date, hour (0 to 23, UTC) and `number`.
 
-    A topic's measure is accepted, an endpoint's are delivered and failed (attempts), a queue's sent, received, deleted.
+    Measures: accepted of a topic; delivered and failed (attempts) of an endpoint; sent, received, deleted of a queue.
     """
     hour = F.floor(F.col("at_ms") / HOUR_MS) % _DAY_HOURS
     failed = F.col("outcome") == "failed"
@@ -42,9 +42,9 @@ def hourly_traffic(events: DataFrame) -> DataFrame:
 
 
 def time_of_day(traffic: DataFrame, days: int) -> DataFrame:
-    """Turn `hourly_traffic` of a number of days into a row for each kind, name, measure and hour of the day.
+    """Turn `hourly_traffic` of some days into a row for each kind, name, measure and hour of the day.
 
-    `per_second` is the mean over all the days, `busiest` the largest number that the hour had on one of them.
+    `per_second` is the mean over all days, `busiest` the largest number of the hour on one day.
     """
     return (
         traffic.groupBy(*_KEYS, "hour")
@@ -55,7 +55,7 @@ def time_of_day(traffic: DataFrame, days: int) -> DataFrame:
 
 
 def all_by_hour(by_time_of_day: DataFrame) -> DataFrame:
-    """Add up the names of each kind: at most 24 rows for each kind and measure."""
+    """Sum over the names of each kind: at most 24 rows for each kind and measure."""
     return (
         by_time_of_day.groupBy("kind", "measure", "hour")
         .agg(F.sum("per_second").alias("per_second"))

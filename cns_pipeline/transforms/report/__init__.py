@@ -1,1 +1,1 @@
-"""The figures of a report, as one list of SQL statements for Spark and DuckDB."""
+"""The figures of a report: one list of SQL statements for Spark and DuckDB."""

@@ -1,4 +1,4 @@
-"""The named statements of a report, in `statements.sql`, and the few words in which its SQL is written shorter."""
+"""The named statements of a report, in `statements.sql`, and the macros of their SQL."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ WEEK = "week"
 """0: the period of the report; 1: the same span a week before."""
 TABLE = "of_table"
 ROW = (TABLE, "name", "topic", "protocol", "endpoint")
-"""The columns that name a row, of all tables. A table uses some; the others are ''."""
+"""The columns that name a row of a table. Those that a table does not use are ''."""
 BY_TARGET = ("subscriptions", "endpoints", "protocols")
 OF_TOPICS = ("accepted", "accepted_bytes", "matched", "filtered", "pending", "replay_matched")
-"""Events name these by topic: they are null in the tables by target."""
+"""Events give these by topic, so they are null in the tables by target."""
 SUMS = (
     *OF_TOPICS,
     "retrying",
@@ -34,6 +34,8 @@ SUMS = (
     "replay_dead_lettered",
     "replay_dropped",
 )
+LIMITS = {"latency_bits": 8, "attempts_max": 100, "slowest_max": 50}
+"""A rounded latency is at most 1/128 too low. The last bin of attempts has all above its number, too."""
 _FILE = Path(__file__).with_name("statements.sql")
 _STATEMENT = re.compile(r"^-- :: (\w+)( kept)?: (?:.*\n--)*.*\n", re.MULTILINE)
 _BY_TARGET = ", ".join([f"'{table}'" for table in BY_TARGET])
@@ -41,7 +43,7 @@ _BY_TARGET = ", ".join([f"'{table}'" for table in BY_TARGET])
 
 @dataclass(frozen=True, slots=True)
 class ReportStatement:
-    """`text` has the statements that it reads in braces, and `inputs` has their names. A kept one is computed once."""
+    """`text` names the statements that it reads in braces; `inputs` are these names. A kept one is computed once."""
 
     name: str
     is_kept: bool
@@ -49,12 +51,12 @@ class ReportStatement:
     inputs: tuple[str, ...]
 
     def sql(self, names: Mapping[str, str]) -> str:
-        """The text with other names of its inputs."""
+        """The text, with a name for each of its inputs."""
         return self.text.format_map(names)
 
 
 class _Sums:
-    """`{sums}` adds all sums up; `{sums:a b}` has the columns a and b, `{sums:*}` all, and null for the others."""
+    """`{sums}` adds up all sums; `{sums:a b}` selects the columns a and b, `{sums:*}` all, with null for the others."""
 
     def __format__(self, wanted: str) -> str:
         if not wanted:
@@ -68,7 +70,7 @@ class _Sums:
 
 
 class _ShownSums:
-    """All sums, but those of topics only in the tables that have them."""
+    """All sums. Those of topics are null in the tables by target."""
 
     def __format__(self, _: str) -> str:
         hidden = f"CASE WHEN {TABLE} NOT IN ({_BY_TARGET}) THEN"
@@ -82,11 +84,11 @@ class _Day:
         return f"CAST(DATE '1970-01-01' + CAST(({at_ms} - {at_ms} % 86400000) / 86400000 AS INT) AS STRING)"
 
 
-_WORDS = {"sums": _Sums(), "shown_sums": _ShownSums(), "day": _Day()}
+_WORDS = {"sums": _Sums(), "shown_sums": _ShownSums(), "day": _Day(), **LIMITS}
 
 
 def statements() -> dict[str, ReportStatement]:
-    """All statements by name; each reads only those before it, and the events."""
+    """All statements by name. Each reads only events and earlier statements."""
     _, *parts = _STATEMENT.split(_FILE.read_text())
     found: dict[str, ReportStatement] = {}
     for name, kept, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
@@ -98,7 +100,7 @@ def statements() -> dict[str, ReportStatement]:
 
 
 def needed_for(name: str) -> list[ReportStatement]:
-    """The statements that one reads, directly or not, and itself, in their order."""
+    """The statement of this name after those that it reads, directly or not."""
     known = statements()
     names = {name}
     for other in reversed(known.values()):

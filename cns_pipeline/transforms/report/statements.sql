@@ -1,17 +1,17 @@
--- The statements of a report, each under its name, for Spark SQL and for DuckDB. {name} is the result of a statement
--- above, or `events`: those of the table, once for the period (week 0) and once for the span a week before (week 1).
--- A result that is `kept` is computed once. Hints, as /*+ REPARTITION(1) */, are Spark's, and comments for DuckDB.
--- {sums} and {day:…} are words of `statements.py`. Where the two differ, a text must say what it means: NULLS FIRST or
--- LAST where it orders by what may be null; `max_by` gets no null, which DuckDB leaves out; integers are divided after
--- the remainder is taken away; dates are made of days.
+-- The statements of a report, for Spark SQL and for DuckDB, each after a line with its name. {name} stands for the
+-- result of an earlier statement, or for `events`: those of the table, once for the period (week 0) and once for the
+-- span a week before (week 1). The result of a `kept` statement is computed once. Hints, as /*+ REPARTITION(1) */, are
+-- Spark's; DuckDB skips them as comments. `statements.py` defines other words in braces, such as {sums}. Where dialects
+-- differ, a statement is explicit: NULLS FIRST or LAST in an ORDER BY of a nullable column; no null for `max_by`, which
+-- DuckDB skips; the remainder is subtracted before integers are divided; dates are built from days.
 
 -- :: own: the events of the period
 SELECT * FROM {events} WHERE week = 0
 
--- :: notifications: their events; confirmations are left out. Nulls become '', 0 and false.
--- `place` is what an event counts for: the ARN of the subscription; `direct`, account, protocol and endpoint of a direct
--- delivery; where there is no single target the topic's ARN, or `direct` and the account. A mobile endpoint's ARN
--- stands for a topic in direct publishes.
+-- :: notifications: the events of notifications, without those of confirmations. Nulls become '', 0 and false.
+-- `place` is what an event counts for: the subscription's ARN; `direct`, account, protocol and endpoint of a direct
+-- delivery; without a single target the topic's ARN, or `direct` and the account. In a direct publish to a mobile
+-- endpoint, the topic of the event is the endpoint's ARN: it becomes ''.
 SELECT week, event, at_ms, at_ms - at_ms % 3600000 AS hour_ms, message_id, topic,
   CASE WHEN subscription <> '' THEN subscription
     WHEN topic <> '' THEN topic
@@ -35,13 +35,13 @@ FROM (
       'delivery.delivered', 'delivery.dead_lettered', 'notification.dropped')
 ) AS filled
 
--- :: matches kept: the subscriptions found by each part of a fan-out or replay; of a repeated one the latest count
+-- :: matches kept: how many subscriptions each part of a fan-out or replay matched; the latest count if it was repeated
 SELECT week, topic, place, message_id, replayed, max(at_ms) AS matched_ms,
   max_by(matched, named_struct('at_ms', at_ms, 'number', matched)) AS matched
 FROM {notifications} WHERE event = 'notification.matched'
 GROUP BY week, topic, place, message_id, part, replayed
 
--- :: filters: the subscriptions of each message that filters left out; of a repeated fan-out the latest count
+-- :: filters: how many subscriptions filters rejected each message for; the latest count if the fan-out was repeated
 SELECT week, place, message_id, max(at_ms) AS filtered_ms,
   max_by(filtered, named_struct('at_ms', at_ms, 'number', filtered)) AS filtered
 FROM {notifications} WHERE event = 'delivery.filtered'
@@ -49,10 +49,11 @@ GROUP BY week, topic, place, message_id
 
 -- :: pairs kept: the outcome of each (message, target), however often a crash repeated an event; replays are left out
 -- Rows without a target are of the message itself. `delivered_ms`, `since_publish_ms` and `attempts` are of the first
--- delivery; what was delivered before its publish, by another machine's clock, took 0 ms. `latency_ms` has the 8 highest
--- bits of the time: the fineness of percentiles. Other times are the first ones. With 32 partitions, which adaptive
--- execution does not merge, the pairs of some million deliveries are added up in a small heap.
-SELECT *, since_publish_ms - since_publish_ms % CAST(power(2, greatest(length(bin(since_publish_ms)) - 8, 0)) AS BIGINT)
+-- delivery; a delivery before its publish, by another machine's clock, took 0 ms. `latency_ms` has the highest bits of
+-- the time, the precision of percentiles. Other times are of the first event. 32 partitions, which adaptive execution
+-- does not merge, let a small heap add up the pairs of millions of deliveries.
+SELECT *,
+  since_publish_ms - since_publish_ms % CAST(power(2, greatest(length(bin(since_publish_ms)) - {latency_bits}, 0)) AS BIGINT)
     AS latency_ms,
   delivered_ms IS NOT NULL OR dead_lettered_ms IS NOT NULL OR dropped_ms IS NOT NULL AS has_ended
 FROM (
@@ -84,9 +85,9 @@ FROM (
   GROUP BY week, topic, place, has_target, message_id
 ) AS outcomes
 
--- :: ends kept: the ends of the pairs by place and hour, place and time, hour and time, and attempts, in one pass
--- A pair counts in the hours of its ends, its duplicates in that of the first delivery; if it only failed, in that of its
--- first failure. `made` are the attempts until the end. The keys that a row is not by are null.
+-- :: ends kept: the ends of pairs by place and hour, place and latency, hour and latency, and attempts, in one pass
+-- A pair counts in the hour of each of its ends, its duplicates in that of the first delivery; if it only failed, in that
+-- of its first failure. `made` is the number of attempts until the end. Keys by which a row is not grouped are null.
 SELECT week, place, hour_ms, latency_ms, made, sum(delivered) AS delivered, sum(duplicates) AS duplicates,
   sum(dead_lettered) AS dead_lettered, sum(dropped) AS dropped, sum(retrying) AS retrying, max(since_publish_ms) AS max_ms
 FROM (
@@ -110,7 +111,7 @@ FROM (
 GROUP BY GROUPING SETS ((week, place, hour_ms), (week, place, latency_ms), (week, hour_ms, latency_ms), (week, made))
 
 -- :: event_sums kept: publishes, attempts, bytes and replays, which are sums over events
--- What `cns replay` publishes again is no accepted message, and its matches are a replay's.
+-- A message that `cns replay` publishes again does not count as accepted; its matches count as a replay's.
 SELECT week, hour_ms, place, has_target, topic, endpoint, protocol,
   count(CASE WHEN event = 'publish.accepted' AND NOT replayed THEN 1 END) AS accepted,
   sum(CASE WHEN event = 'publish.accepted' AND NOT replayed THEN size_bytes END) AS accepted_bytes,
@@ -130,7 +131,7 @@ SELECT week, hour_ms, place, has_target, topic, endpoint, protocol,
 FROM {notifications}
 GROUP BY week, hour_ms, place, has_target, topic, endpoint, protocol
 
--- :: places kept: what each place is. A drop may not name the endpoint: the other events of the target do.
+-- :: places kept: the names of each place. A drop may lack the endpoint: max() takes it from the target's other events.
 SELECT place, topic, has_target, CASE WHEN topic <> '' THEN split_part(topic, ':', 5) ELSE split_part(place, ' ', 2) END
     AS account,
   CASE WHEN topic <> '' AND has_target THEN place ELSE '' END AS subscription, endpoint, protocol
@@ -140,7 +141,7 @@ FROM (
 ) AS named
 
 -- :: pending: matched deliveries that did not end, by the hour in which their message was accepted
--- A match whose event is unknown makes no other message's less.
+-- The ends of a message whose match is missing do not reduce the pending deliveries of others.
 SELECT week, accepted_ms - accepted_ms % 3600000 AS hour_ms, place, sum(greatest(matched - ended, 0)) AS pending
 FROM (
   SELECT week, message_id, min(accepted_ms) AS accepted_ms, sum(matched) AS matched,
@@ -172,8 +173,8 @@ FROM (
 ) AS parts
 GROUP BY week, hour_ms, place
 
--- :: place_rows: the row of each place in every table of figures; the columns of a name that a table has no use for are ''
--- What has no target has no row in the tables by target.
+-- :: place_rows: the row of each place in each table of figures; the columns that a table does not use are ''
+-- A place without a target has no row in the tables by target.
 SELECT place, of_table,
   CASE of_table WHEN 'topics' THEN topic WHEN 'accounts' THEN account WHEN 'subscriptions' THEN subscription
     WHEN 'endpoints' THEN endpoint WHEN 'protocols' THEN protocol ELSE '' END AS name,
@@ -185,7 +186,7 @@ FROM {places} CROSS JOIN (VALUES ('totals'), ('topics'), ('accounts'), ('subscri
 WHERE of_table IN ('totals', 'topics', 'accounts') OR (of_table = 'subscriptions' AND subscription <> '')
   OR (of_table IN ('endpoints', 'protocols') AND has_target)
 
--- :: times kept: the deliveries of each row of a table and rounded time
+-- :: times kept: the number of deliveries by table row and rounded time
 SELECT week, of_table, name, topic, protocol, endpoint, latency_ms, sum(delivered) AS deliveries, max(max_ms) AS max_ms
 FROM (
   SELECT week, of_table, name, topic, protocol, endpoint, latency_ms, delivered, max_ms
@@ -197,8 +198,8 @@ FROM (
 ) AS rows_of_tables
 GROUP BY week, of_table, name, topic, protocol, endpoint, latency_ms
 
--- :: percentiles: by nearest rank: the least time that so many deliveries do not exceed
--- The hash makes a sort compare numbers first.
+-- :: percentiles: by nearest rank: the least time that this share of deliveries does not exceed
+-- The hash lets the sort compare numbers first.
 SELECT week, of_table, name, topic, protocol, endpoint,
   min(CASE WHEN until_here * 1000 >= in_all * 500 THEN latency_ms END) AS p50_ms,
   min(CASE WHEN until_here * 1000 >= in_all * 900 THEN latency_ms END) AS p90_ms,
@@ -214,7 +215,7 @@ FROM (
 ) AS ranked
 GROUP BY week, of_table, name, topic, protocol, endpoint
 
--- :: figures kept: the rows of all tables of figures. Events name some figures by topic: null in the tables by target
+-- :: figures kept: the rows of all tables of figures. Figures that are known by topic are null in the tables by target
 SELECT week, of_table, name, topic, protocol, endpoint, {shown_sums},
   CASE WHEN delivered + dead_lettered + dropped > 0 THEN delivered / (delivered + dead_lettered + dropped) END
     AS success_share,
@@ -231,8 +232,8 @@ FROM (
   GROUP BY week, of_table, name, topic, protocol, endpoint
 ) AS added LEFT JOIN {percentiles} USING (week, of_table, name, topic, protocol, endpoint)
 
--- :: latency: first deliveries by time, in bins that double: the lowest time of each, 0 or a power of 2
--- Rounded times stay in their bin.
+-- :: latency: first deliveries by time, in bins that double; a bin begins at `from_ms`, 0 or a power of 2
+-- Rounding moves no time to another bin.
 SELECT * FROM (
   SELECT /*+ REPARTITION(1) */ from_ms, sum(deliveries) AS deliveries
   FROM (
@@ -245,7 +246,7 @@ SELECT * FROM (
 
 -- :: retries: deliveries by the number of attempts until they ended; the last bin has all that took more
 SELECT * FROM (
-  SELECT /*+ REPARTITION(1) */ least(made, 100) AS attempts, sum(delivered) AS delivered,
+  SELECT /*+ REPARTITION(1) */ least(made, {attempts_max}) AS attempts, sum(delivered) AS delivered,
     sum(dead_lettered) AS dead_lettered, sum(dropped) AS dropped
   FROM {ends} WHERE week = 0 AND made IS NOT NULL GROUP BY ALL
 ) AS found ORDER BY attempts
@@ -254,7 +255,7 @@ SELECT * FROM (
 SELECT message_id, topic, CASE WHEN topic <> '' THEN place ELSE '' END AS subscription, since_publish_ms, attempts,
   delivered_ms AS at_ms
 FROM {pairs} WHERE week = 0 AND has_target AND delivered_ms IS NOT NULL
-ORDER BY since_publish_ms DESC NULLS LAST, delivered_ms, message_id NULLS FIRST, place LIMIT 50
+ORDER BY since_publish_ms DESC NULLS LAST, delivered_ms, message_id NULLS FIRST, place LIMIT {slowest_max}
 
 -- :: failures: failed attempts by cause, status and phase, replays too
 SELECT * FROM (
@@ -330,7 +331,7 @@ SELECT endpoint, failed_from_ms, recovered_at_ms, last_failed_ms, failures FROM 
 ORDER BY coalesce(recovered_at_ms, last_failed_ms) - failed_from_ms DESC, failures DESC, endpoint, failed_from_ms
 
 -- :: usage: by account and day, for billing: requests as the API counted them, and all deliveries, repeated ones too
--- The requests of a day on which none were counted at all, of no account, are unknown: null.
+-- If a day has no requests of any account, the events that count them are missing: its requests are null.
 SELECT account, day,
   CASE WHEN max(requests) OVER (PARTITION BY day) IS NOT NULL THEN coalesce(requests, 0) END AS requests,
   CASE WHEN max(requests) OVER (PARTITION BY day) IS NOT NULL THEN coalesce(errors, 0) END AS errors,

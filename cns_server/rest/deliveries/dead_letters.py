@@ -12,7 +12,8 @@ import msgspec
 from fastapi import APIRouter, Query
 
 from cns.delivery.failure_causes import End, FinalCause
-from cns.rest.deliveries import DeadLetterDepth, DeadLetterQueue, DeadLetterQueues, Delivery
+from cns.rest.deliveries import DeadLetter, DeadLetterDepth, DeadLetterQueue, DeadLetterQueues, DeadLetters, Delivery
+from cns.rest.models import BrowsedMessage
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.subscription import SubscriptionState
 from cns_common.arn import parse_arn
@@ -20,11 +21,9 @@ from cns_common.errors import RequestError
 from cns_common.events.recent_events import field
 from cns_common.events.schema import DeliveryDeadLettered
 from cns_server.rest.calls import RestCall, RestCalls
-from cns_server.rest.deliveries.models import DeadLetter, DeadLetters
 from cns_server.rest.deliveries.routes import COUNTED_MAX, RecentDeliveries
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.messages import BROWSED_MAX, MessageRoutes
-from cns_server.rest.models import BrowsedMessage
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import AccountId, After, QueueName, QueueRoutes
 from cqs.authorization import QueueAccess
@@ -204,7 +203,7 @@ def _by_message(moves: Iterable[Delivery]) -> dict[str, list[Delivery]]:
 
 
 def _letter(message: BrowsedMessage, moves: Mapping[str, list[Delivery]]) -> DeadLetter:
-    shown = message.model_dump()
+    shown = msgspec.structs.asdict(message)
     if message.dead_letter_source_arn:
         return DeadLetter(**shown, source_arn=message.dead_letter_source_arn, cause=RECEIVES_SPENT)
     try:

@@ -19,7 +19,7 @@ from cns.rest.deliveries import FilterVerdict
 from cns_server.rest.calls import RestCalls
 from cns_server.rest.deliveries.models import FilterTest
 from cns_server.rest.dependencies import Begun
-from cns_server.rest.models import MessageAttribute
+from cns_server.rest.models import NewMessageAttribute
 from cns_server.rest.queues import AccountId
 
 _NOT_AN_OBJECT = "the policy looks at the body, which is not a JSON object"
@@ -60,7 +60,7 @@ def _judge(policy: Filter, values: MessageValues) -> FilterVerdict:
     return FilterVerdict(matches=False, failed_key=first_unmet(policy, values) or None, reason=reason(policy, values))
 
 
-def _member(name: str, attribute: MessageAttribute) -> MessageAttributeValue:
+def _member(name: str, attribute: NewMessageAttribute) -> MessageAttributeValue:
     member = MessageAttributeValue(DataType=attribute.data_type)
     if attribute.string_value is not None:
         member["StringValue"] = attribute.string_value

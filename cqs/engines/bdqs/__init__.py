@@ -1,9 +1,9 @@
 """The engine `bdqs`, on Cassandra alone: an index (T, id) per queue, sorted by the time T from which a message is
 visible, apart from the bodies. It follows the BlueDove Queuing Service (seed 004).
 
-A receive takes one of the oldest K messages and moves it to the end of its timeout. There are no timers, and no locks
-between processes: two may take one message at one moment. `consistency` says what each mode guarantees, `order_hint`
-what K is, `positions` why nothing is lost or comes back.
+A receive takes one of the oldest K messages and moves it to the end of its visibility timeout. There are no timers and
+no locks between processes, so two processes may take one message at the same time. `consistency` says what each mode
+guarantees, `order_hint` what K is, `positions` why no message is lost and no deleted one returns.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The consistency of a queue: how many replicas answer, and how two receivers of one message are told apart.
+"""The consistency modes of a queue: how many replicas must answer, and whether two processes may take one message.
 
-`single`: one replica, as in the paper. What it acknowledged is lost if that replica's disk is lost before others
-have it, a receive may miss messages that another replica has, and stale handles may pass. A queue's generation and list
-of slots are those of a majority while one answers (`quorum_fallback`): a purge must not be missed.
-`quorum`: acknowledged writes survive the loss of a minority of replicas, and reads see them. Two receivers at one
-moment may both take a message; one that learns of the other in time does not deliver it.
-`serial`: as `quorum`, and each change of a message is conditional on the state that it was decided by: no message is
-delivered twice, or settled under a stale handle, without a timeout.
-`all`: as `quorum`, by every replica: what was acknowledged survives the loss of all disks but one, and no call is
-answered while a replica is away.
+`single`: one replica, as in the paper. An acknowledged write is lost if that replica's disk fails before others have
+it, a receive may miss messages that only another replica has, and stale handles may be accepted. A queue's generation
+and list of slots still need a majority while one answers (`quorum_fallback`): no purge may be missed.
+`quorum`: acknowledged writes survive the loss of a minority of replicas, and reads see them. Two processes may take one
+message at the same time; one that learns of the other in time does not deliver it.
+`serial`: as `quorum`, and each change of a message is conditional on the state on which it was decided: before its
+timeout ends, a message is not delivered twice, nor settled under a stale handle.
+`all`: as `quorum`, on every replica: acknowledged writes survive the loss of all disks but one, and calls fail while a
+replica is down.
 """
 
 from __future__ import annotations

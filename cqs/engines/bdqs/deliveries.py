@@ -31,7 +31,7 @@ class TakeResult:
     lost_races: int = 0
     expired: int = 0
     again: bool = False
-    """Whether fewer were given than picked, so that there may be others."""
+    """Whether some picked messages were not given, so that another pick may find more."""
 
 
 class BdqsDeliveries:
@@ -40,7 +40,8 @@ class BdqsDeliveries:
         self._positions = positions
         self._expired = expired
         self.duplicates = 0
-        """Deliveries of a message that another process delivered at the same time, as far as this process learned."""
+        """Deliveries that this process found to be duplicates: another process delivered the message at the same
+        time."""
         self.lost_races = 0
 
     async def take(

@@ -1,7 +1,6 @@
-"""Wakes the waiters of this process: for what it writes itself, at due times, and for what other processes wrote.
+"""Wakes this process's waiters: after its own writes, at due times, and for messages of other processes.
 
-Nothing tells a process of another's messages. While a queue has waiters here, its index is looked at every
-`POLL_INTERVAL_S`.
+Processes do not notify each other: while a queue has waiters here, its index is read every `POLL_INTERVAL_S`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ POLL_INTERVAL_S = 0.5
 
 
 class DueTimes:
-    """When the next hidden message of a queue with waiters becomes visible, or earlier."""
+    """For each queue with waiters, when its next hidden message becomes visible, or an earlier time."""
 
     def __init__(self, waiters: WaiterRegistry) -> None:
         self._waiters = waiters
@@ -28,7 +27,7 @@ class DueTimes:
             self.set(queue_id, due_ms)
 
     def set(self, queue_id: str, due_ms: int | None) -> None:
-        """The next message becomes visible then; None: no message is hidden."""
+        """Replace the due time of a queue; None: it has no hidden message."""
         self._due.pop(queue_id, None)
         if due_ms is not None and queue_id in self._waiters:
             self._due[queue_id] = due_ms

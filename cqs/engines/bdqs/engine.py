@@ -42,14 +42,11 @@ from cqs.engines.waiters import WaiterRegistry
 EXPIRED_AT_ONCE = 1_000
 """Expired messages that a receive removes after a pick that found only expired ones."""
 ROUNDS_MAX = 20
-"""Picks of one receive: other receives may have taken or deleted what it picked, a purge may have ended it, or it has
-expired."""
+"""The most picks of one receive: messages of a pick may be taken, deleted, purged or expired by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineParts:
-    """The parts of the engine."""
-
     records: QueueRecords
     known_queues: KnownQueues
     sender: BdqsSender
@@ -165,7 +162,7 @@ class BdqsEngine(StandardQueueEngine):
         return [outcome for outcome, _ in done]
 
     def _wake(self, queue_id: str, due_ms: Sequence[int], now_ms: int) -> None:
-        """Wake waiters when messages become visible, at these times."""
+        """Wake the queue's waiters at these times."""
         if queue_id not in self._waiters:
             return
         hidden = [one for one in due_ms if one > now_ms]
@@ -191,7 +188,7 @@ class BdqsEngine(StandardQueueEngine):
         return done + await self._maintenance.maintain_queues(budget - done, now_ms) if done < budget else done
 
     async def maintain_queues(self, budget: int, now_ms: int) -> int:
-        """Maintain the queues that this process uses, without the garbage of others."""
+        """Maintain the queues that this process uses; other queues' garbage is left."""
         return await self._maintenance.maintain_queues(budget, now_ms)
 
     # -- waiting ------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ class BdqsExpiredMessages:
     async def among(
         self, queue: BdqsKnownQueue, rows: Mapping[MessageKey, BdqsMessageRow], now_ms: int
     ) -> dict[MessageKey, BdqsMessageRow]:
-        """Return the messages that are too old. The queue's period is read before any is called so."""
+        """Return the messages older than the retention period, which is read from Cassandra if any seems to be."""
         oldest_ms = now_ms - queue.q.retention_ms
         if any(row.born_at_ms <= oldest_ms for row in rows.values()):
             oldest_ms = await self._shared.run(

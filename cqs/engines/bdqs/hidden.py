@@ -1,8 +1,7 @@
-"""The hidden positions of one generation of a queue, as this process knows them, for counts.
+"""A process's cache of the hidden positions of one generation of a queue, for counts.
 
-Most of them are removed before their time, as messages are deleted within their timeouts: in each count Cassandra would
-pass over all that were removed lately. What this process writes and removes is known at once, what others do by the
-next reading.
+Most messages are deleted within their visibility timeout, so a count in Cassandra would scan the tombstones of all
+positions removed lately. Writes of this process enter the cache at once, those of others at the next reading.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from cqs.engines.bdqs.ids import IndexRow, Position, generation_of
 
 HIDDEN_MAX = 10_000
-"""With more hidden positions, a count asks Cassandra, which takes as long as they are many."""
+"""With more hidden positions, each count is made by Cassandra, in a time that grows with their number."""
 NOTES_TO_PRUNE = 1_000
-"""After so many written positions those past due go; if the others are too many, they are not known any more."""
+"""The cache is pruned after this many writes. If still more positions than `HIDDEN_MAX` are hidden, it is dropped."""
 FRESH_MS = 5_000
-"""A count that finds an older reading has the next one made, and does not wait for it."""
+"""A count that finds an older reading starts a new one and does not wait for it."""
 KNOWN_MS_MAX = 60_000
 """A count waits for a new reading if the last one is older."""
 
@@ -26,14 +25,14 @@ KNOWN_MS_MAX = 60_000
 class HiddenPositions:
     def __init__(self, generation: int) -> None:
         self._generation = generation
-        self._known: dict[Position, bool] | None = None  # whether its message was delivered, of each position
-        self._changed: dict[Position, bool | None] | None = None  # since a reading began; None: removed
+        self._known: dict[Position, bool] | None = None  # position → whether its message was delivered
+        self._changed: dict[Position, bool | None] | None = None  # changes since a reading began; None: removed
         self._read_at_ms: int | None = None
-        self._notes = 0  # since the last pruning
+        self._notes = 0  # writes since the last pruning
         self.reading = asyncio.Lock()
 
     def note(self, entries: Sequence[IndexRow], now_ms: int) -> None:
-        """This process wrote positions."""
+        """Add positions that this process wrote."""
         self._note({one.position: one.delivered for one in self._own(entries) if one.position.due_ms > now_ms})
         self._notes += len(entries)
         if self._notes >= NOTES_TO_PRUNE:
@@ -42,7 +41,7 @@ class HiddenPositions:
                 self._known = self._read_at_ms = None
 
     def note_removed(self, entries: Sequence[IndexRow]) -> None:
-        """This process removed positions."""
+        """Leave out positions that this process removed."""
         self._note({one.position: None for one in self._own(entries)})
 
     def _own(self, entries: Sequence[IndexRow]) -> list[IndexRow]:
@@ -77,7 +76,7 @@ class HiddenPositions:
         return in_flight, len(self._known) - in_flight
 
     def first(self) -> Position | None:
-        """The first that is known."""
+        """The earliest known position."""
         return min(self._known or (), default=None)
 
     def _keep(self, changed: Mapping[Position, bool | None]) -> None:

@@ -1,8 +1,8 @@
 """The names of things in the engine's tables, and their text forms: messages, stamps, positions, receipt handles.
 
-A *stamp* names one position of a message in the index: the time at which the position was given, made greater than
-every earlier stamp of the message that its giver knows, and the process. Stamps of a message compare as text; no clock
-decides which of two positions is the newer one.
+A *stamp* identifies one position of a message in the index: a time, which its writer makes greater than every earlier
+stamp of the message that it knows, and the writer's process. Stamps of a message compare as text, so no clock decides
+which of two positions is the newer one.
 """
 
 from __future__ import annotations
@@ -54,8 +54,6 @@ def lowest_position(due_ms: int) -> Position:
 
 
 class IndexRow(NamedTuple):
-    """One row of the index."""
-
     slot: str
     position: Position
     delivered: bool
@@ -97,17 +95,17 @@ def window_start(slot: str) -> int:
 
 
 class Stamps:
-    """Gives stamps: rising within the process, and above any stamp that is named."""
+    """Makes stamps that rise within the process, and above any given stamp."""
 
     def __init__(self, clock: Clock, node: str, microsecond: Callable[[], int] | None = None) -> None:
-        """`microsecond` draws the part of a ms: two processes that stamp in one ms then seldom draw one time."""
+        """`microsecond` draws the fraction of a ms, so that two processes seldom make stamps with one time."""
         self._clock = clock
         self._node = node
         self._microsecond = microsecond or (lambda: random.randrange(1_000))  # noqa: S311  # no secret
         self._last_us = 0
 
     def next(self, above: str = FIRST_STAMP) -> str:
-        """The next stamp, above `above`, by the wall clock: a test clock that was advanced must not date writes."""
+        """The next stamp above `above`, by the wall clock: an advanced test clock must not set write timestamps."""
         now_us = self._clock.wall_ms() * 1_000 + self._microsecond()
         self._last_us = max(now_us, self._last_us + 1, stamp_us(above) + 1)
         return f"{self._last_us:0{STAMP_TIME_DIGITS}x}{self._node}"
@@ -124,12 +122,12 @@ _HANDLE = re.compile(rb"([0-9a-f]{24})\.([0-9a-f]{24}|)\.([0-9]{1,15})\.([0-9a-f
 
 
 class DeliveryHandle(NamedTuple):
-    """One delivery: of which message, where it put the message in the index, and from where it took it."""
+    """One delivery: its message, the position that it wrote, and the position from which it took the message."""
 
     lease: str
     """The stamp of the position that the delivery gave the message."""
     taken_from: str
-    """The stamp of the position before. Two deliveries from one position are a duplicate."""
+    """The stamp of the position before the delivery. Two deliveries from one position are duplicates."""
     due_ms: int
     slot: str
     message: MessageKey

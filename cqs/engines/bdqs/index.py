@@ -30,18 +30,18 @@ class QueueIndex:
         self._shared = shared
         self._clock = clock
         self._listed: BoundedCache[tuple[str, str], bool] = BoundedCache(LISTED_MAX)
-        """Slots that this process listed. None is retired while the process may write to it."""
+        """Slots that this process added to the list of slots. A slot is not retired while a process may write to it."""
         self._written: BoundedCache[tuple[str, int, int], int] = BoundedCache(COUNTED_MAX)
 
     def choose_slot(self, queue_id: str, generation: int, due_ms: int, now_ms: int) -> str:
-        """The slot for a position that is written at once. A time long past goes to a slot that is not retired yet."""
+        """The slot for a position that is about to be written: one that is not retired, even for a time long past."""
         window_ms = window_of(max(due_ms, now_ms - schema.LATE_MS_MAX))
         written = self._written.get((queue_id, generation, window_ms)) or 0
         self._written.put((queue_id, generation, window_ms), written + 1)
         return slot_name(generation, window_ms, written // schema.PART_ROWS_MAX)
 
     async def add(self, queue_id: str, entries: Sequence[IndexRow], mode: QueueConsistency, began: Stopwatch) -> None:
-        """Write positions of an operation that began at `began`. They count only if this returns."""
+        """Write positions of an operation that began at `began`. They are valid only if this returns."""
         sent, delivered = [schema.at(one, mode.level) for one in (schema.ADD_SENT, schema.ADD_DELIVERED)]
         writes: list[Coroutine[Any, Any, None]] = [
             self._list(queue_id, slot, mode.level)
@@ -93,7 +93,7 @@ class QueueIndex:
     async def read(
         self, queue_id: str, slot: str, start: Position | None, limit: int, level: Consistency
     ) -> list[IndexRow]:
-        """The first `limit` entries of a slot from `start` on, or from its begin."""
+        """The first `limit` entries of a slot from `start` on, or from its start."""
         if start is None:
             rows = await self._cassandra.run(schema.at(schema.READ_SLOT, level), queue_id, slot, limit)
         else:
@@ -117,7 +117,8 @@ class QueueIndex:
         return [_entry(slot, row) for row in rows]
 
     async def slots(self, queue_id: str, first: str, end: str, level: Consistency = Consistency.QUORUM) -> list[str]:
-        """A page of the listed slots, sorted, from `first` and before `end`, for reads at this level."""
+        """A sorted page of the listed slots from `first` to before `end`, for a queue whose messages have this
+        level."""
         rows = await self._shared.run(
             queue_id, level, lambda at: self._cassandra.run(schema.at(schema.SLOTS, at), queue_id, first, end)
         )
@@ -134,7 +135,7 @@ class QueueIndex:
             first = f"{page[-1]}0"
 
     async def count_visible(self, queue_id: str, begins: Sequence[IndexRow], now_ms: int) -> int:
-        """The visible positions of slots, of each from this entry on."""
+        """Count the visible positions of slots, in each slot from the given entry on."""
         total = 0
         for at in range(0, len(begins), COUNTS_AT_ONCE):
             values = [(queue_id, one.slot, *one.position, now_ms) for one in begins[at : at + COUNTS_AT_ONCE]]

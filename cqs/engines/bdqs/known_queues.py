@@ -15,7 +15,7 @@ from cqs.engines.cassandra.generations import QueueGenerations
 from cqs.engines.contract import QueueRef
 
 AGE_MS_MAX = 5_000
-"""The greatest age of the generation by which a process receives."""
+"""The greatest age of the generation by which a process receives: an older one is read again."""
 ORDER_HINT, CONSISTENCY = "OrderHint", "Consistency"
 
 
@@ -34,7 +34,7 @@ class BdqsKnownQueue(known_queues.KnownQueue):
 
     @property
     def k(self) -> int | None:
-        """None for no order."""
+        """None: messages are received in any order."""
         hint = self.q.option(ORDER_HINT, AUTO)
         if hint == NO_ORDER:
             return None

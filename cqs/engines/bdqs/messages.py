@@ -1,4 +1,4 @@
-"""Reads and writes the rows of messages, which are the truth."""
+"""Reads and writes the rows of messages. If the index disagrees with a row, the row is right."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _OpenBucket:
 
 
 class Buckets:
-    """Gives each message that this process sends its key: in order, and in a bucket of this process."""
+    """Assigns keys to the messages that this process sends: in order, in buckets of its own."""
 
     def __init__(self, node: str) -> None:
         self._node = node
@@ -136,7 +136,7 @@ class Messages:
     async def confirmed_missing(
         self, queue_id: str, keys: Sequence[MessageKey], mode: QueueConsistency
     ) -> set[MessageKey]:
-        """The keys, of those that a read did not find, whose messages certainly do not exist."""
+        """Of the keys that a read did not find, those whose messages are confirmed not to exist."""
         if not keys or mode.sees_deletes:
             return set(keys)
         try:
@@ -173,7 +173,7 @@ class Messages:
         return True
 
     async def delete(self, queue_id: str, states: Mapping[MessageKey, MessageState], mode: QueueConsistency) -> None:
-        """Unconditional. It wins over the insert by date, and over states that are written at the same time."""
+        """Unconditional. Its write timestamp is above those of the insert and of states written at the same time."""
         delete = schema.at(schema.DELETE, mode.level)
         now_us = self._clock.wall_ms() * 1_000
         await self._write(
@@ -230,7 +230,7 @@ def _grouped(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
 
 
 async def gather_few(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """`asyncio.gather`, without the cost of a task for one. All have ended when it raises the first error."""
+    """`asyncio.gather`, but without a task for a single coroutine. Waits for all before it raises the first error."""
     if len(coroutines) == 1:
         return [await coroutines[0]]
     done = await asyncio.gather(*coroutines, return_exceptions=True)

@@ -1,11 +1,12 @@
-"""K: a receive takes one of the oldest K messages at random. It trades order for lost races (seed 004, III.B.2)."""
+"""K: a receive takes one of the oldest K messages at random. A greater K loses fewer races and keeps less of the order
+(seed 004, III.B.2)."""
 
 from __future__ import annotations
 
 K_MAX = 1_000
 AUTO_K_MAX = 64
 CALM_RECEIVES = 20
-"""Receives without a lost race after which an automatic K is smaller by one."""
+"""After this many receives without a lost race an automatic K falls by one."""
 AUTO = "auto"
 NO_ORDER = "inf"
 
@@ -21,14 +22,14 @@ def check_order_hint(text: str) -> str:
 
 
 class AutomaticK:
-    """Doubles K when a race with another process is lost, and lowers it by one after `CALM_RECEIVES` without."""
+    """Doubles K when a race with another process is lost, and lowers it by one after `CALM_RECEIVES` without one."""
 
     def __init__(self) -> None:
         self.k = 1
         self._calm = 0
 
     def observe(self, lost_races: int) -> None:
-        """Take note of one receive."""
+        """Adapt K after a receive."""
         if lost_races:
             self.k = min(self.k * 2, AUTO_K_MAX)
             self._calm = 0

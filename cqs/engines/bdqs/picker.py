@@ -1,4 +1,4 @@
-"""Picks the positions that receives are to take: of the oldest K visible ones a random one, again and again.
+"""Picks the positions that receives are to take: each at random from the oldest K visible ones.
 
 Receives of this process never pick one message twice; those of other processes may pick the same, since no lock is
 taken. Receives that arrive during a read share the next one.
@@ -23,7 +23,7 @@ from cqs.engines.bdqs.slot_view import SlotView, SlotViews
 READS_AT_ONCE = 4
 COUNTED_AT_ONCE = 16
 LATER_READS_MAX = 4
-"""Slots of the future that are read for the next due time. Beyond, the begin of the next slot is the answer."""
+"""The most slots of the future read for the next due time. Without a hit, the start of the next slot is returned."""
 LIST_INTERVAL_MS = 1_000
 PAGE_MAX = 5_000
 
@@ -34,7 +34,7 @@ class Candidate:
 
     entry: IndexRow
     older: list[IndexRow] = field(default_factory=list)
-    """Other positions of the message, which are not its newest one."""
+    """Other positions of the message, all older than `entry`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,17 +60,17 @@ class Picker:
         self._dice = dice
         self.views = SlotViews(generation)
         self.counted = SlotViews(generation)
-        """For counts: they look at all slots, a receive only at those of its page of the list."""
+        """For counts, which read all slots; a receive reads only those of its page of the list."""
         self.hidden = HiddenPositions(generation)
         self.first_slot = ""
-        """No slot before it is listed."""
+        """The list has no slot before this one."""
         self.busy: set[MessageKey] = set()
         """Messages that receives of this process are taking."""
         self._lock = asyncio.Lock()
         self._count_lock = asyncio.Lock()
         self._waiting: list[PickRequest] = []
         self._last_page: list[str] = []
-        """The slots behind which others may be listed."""
+        """The last page read of the list, if more pages may follow."""
 
     async def pick(
         self,
@@ -82,8 +82,8 @@ class Picker:
         *,
         wants_due: bool = True,
     ) -> PickRequest:
-        """Up to `want` messages, which are `busy` until `release`. `k` is None for no order at all. If fewer are
-        visible, `wants_due` asks when the next one will be."""
+        """Pick up to `want` messages, which are `busy` until `release`. `k` is None for any order. If fewer are
+        visible, `wants_due` also reads when the next one will be."""
         request = PickRequest(want, now_ms, except_for, wants_due)
         self._waiting.append(request)
         try:
@@ -103,7 +103,7 @@ class Picker:
         return request
 
     async def look(self, now_ms: int, n: int, level: Consistency) -> tuple[list[IndexRow], int | None]:
-        """About `n` of the oldest visible positions, which stay, and the next due time."""
+        """Find about `n` of the oldest visible positions, without taking them, and the next due time."""
         async with self._lock:
             await self._list(now_ms, level)
             found = await self._find(n, len(self.busy), now_ms, set(self.busy), level)
@@ -112,8 +112,8 @@ class Picker:
     async def first_visible(
         self, slots: Sequence[str], now_ms: int, level: Consistency, *, deep: bool
     ) -> list[IndexRow]:
-        """The first visible position of each of these slots, all that are listed, that has one. Unless `deep`, what
-        others wrote late is found by a later read."""
+        """The first visible position of each slot that has one; `slots` are all that are listed. Unless `deep`,
+        positions that other processes wrote late may be missed."""
         self.counted.replace_listed(slots, generation_prefix(self.views.generation + 1))
         self.counted.learn(self.views)
         views = [self.counted.get(slot) for slot in slots]
@@ -124,11 +124,11 @@ class Picker:
             async with self._count_lock:
                 pages = await gather_few([self._read(view, now_ms, 1, level, deep=deep) for view in some])
             found += [page[0] for page in pages if page]
-        self.views.note(found, new=False)  # late ones of others
+        self.views.note(found, new=False)  # written late by other processes
         return found
 
     def note(self, entries: Sequence[IndexRow], now_ms: int) -> None:
-        """This process wrote positions. Call it after the write: a read that begins then finds them."""
+        """Record positions that this process wrote. Call it after the write: a read that begins then finds them."""
         self.views.note(entries)
         self.counted.note(entries, new=False)
         self.hidden.note(entries, now_ms)
@@ -164,7 +164,7 @@ class Picker:
     async def _find(
         self, need: int, spare: int, now_ms: int, busy: Collection[MessageKey], level: Consistency
     ) -> list[Candidate]:
-        """The oldest visible messages, at least `need` of them if there are as many."""
+        """The oldest visible messages, at least `need` of them if that many exist."""
         found: dict[MessageKey, Candidate] = {}
         due = self.views.due(now_ms, self._clock.monotonic_ms())
         for at in range(0, len(due), READS_AT_ONCE):
@@ -181,7 +181,7 @@ class Picker:
     async def _read(
         self, view: SlotView, now_ms: int, limit: int, level: Consistency, *, deep: bool = True
     ) -> list[IndexRow]:
-        now_ms = max(now_ms, view.read_to_ms)  # a caller that waited is late: the next read begins where this one ends
+        now_ms = max(now_ms, view.read_to_ms)  # older if the caller waited for a read
         start = view.begin_read(now_ms, self._clock.monotonic_ms(), deep=deep)
         try:
             if view.window_ms > now_ms:
@@ -212,7 +212,7 @@ class Picker:
         return None
 
     async def _list(self, now_ms: int, level: Consistency) -> None:
-        """Learn of slots that other processes began."""
+        """Read the list of slots again if the last reading is old."""
         views, monotonic_ms = self.views, self._clock.monotonic_ms()
         if (
             monotonic_ms - views.listed_monotonic_ms < LIST_INTERVAL_MS
@@ -222,11 +222,11 @@ class Picker:
         await self._read_list(now_ms, level)
 
     def _may_list_on(self) -> bool:
-        """Whether there are slots behind those that were listed, all of which are empty."""
+        """Whether all slots of the last page of the list are empty and another page may follow."""
         return bool(self._last_page) and self.views.are_empty(self._last_page)
 
     async def _read_list(self, now_ms: int, level: Consistency) -> None:
-        """A page of the list, the next one if all slots of that are empty, and so on, and the slots of the present."""
+        """Read pages of the list until one has slots that are not empty, and the slots of the present."""
         views, monotonic_ms = self.views, self._clock.monotonic_ms()
         is_first = views.listed_now_ms < 0
         first = generation_prefix(views.generation) if is_first else views.lowest(now_ms)

@@ -1,9 +1,8 @@
-"""Moves messages in the index: a new position is written first, then the state that names it, then the old one goes.
+"""Moves messages in the index: writes the new position, then the state that names it, then removes the old position.
 
-Between any two of these steps a process may die. The message then has two positions: it is found again by one of
-them, and the other one is removed when a receive meets it. A position is removed only if a state with a greater stamp
-was written or seen, or the message does not exist; so the position with the greatest stamp of all states is always
-there, and no clock matters for that.
+If a process dies between these steps, the message has two positions: a receive finds it by one of them, and removes the
+other. A position is removed only if a state with a greater stamp was written or read, or the message does not exist. So
+the position with the greatest stamp of all states always exists, whatever clocks say.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class Positions:
         return {key: state for key, state in found.items() if state is None or state.stamp != mine[key]}
 
     async def remove(self, queue: BdqsKnownQueue, entries: Iterable[IndexRow]) -> None:
-        """Remove positions that do not count any more. If that fails, receives that meet them do it."""
+        """Remove outdated positions. If that fails, the receives that find them remove them."""
         some = list(dict.fromkeys(entries))
         if not some:
             return

@@ -1,8 +1,8 @@
-"""Reads and writes of what all processes of a queue share: its generation, and the list of its slots.
+"""Runs statements on what all processes of a queue share (its generation, its list of slots) at QUORUM, or else at ONE.
 
-A queue whose messages are on one replica has these on a majority while one answers, so that every process learns of a
-purge or a new slot at once; else on one replica, as its messages. Queues have different replicas, so each has a
-majority or not for itself.
+A queue whose messages are on one replica has these on a majority while one answers, so that each process learns of a
+purge or a new slot at once; otherwise on one replica. Queues have different replicas, so each queue falls back by
+itself.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
 ALONE_MS = 5_000
-"""How long one replica is asked after a majority did not answer."""
+"""After a majority did not answer, statements run on one replica for this long."""
 PROBE_S = 1.0
-"""After that, one caller asks a majority, for this long; the others ask one replica until it answers."""
+"""Then one caller tries a majority, for this long; until it answers, the others use one replica."""
 LATELY_MS = 60_000
-"""A queue that was not used for this long after that is read at a majority again."""
+"""A queue that is unused for this long after that starts with a majority again."""
 QUEUES_MAX = 10_000
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ Run = Callable[[Consistency], Awaitable[T]]
 
 @dataclass(slots=True)
 class _DegradedQueue:
-    """A queue whose majority did not answer."""
+    """A queue for which no majority answered."""
 
     until_ms: int
     probed: bool = False
@@ -43,8 +43,8 @@ class QuorumFallback:
         self._alone: BoundedCache[str, _DegradedQueue] = BoundedCache(QUEUES_MAX)
 
     async def run(self, queue_id: str, level: Consistency, statement: Run[T]) -> T:
-        """Run a statement that may be repeated, for a queue whose messages are read and written at `level`. It gets the
-        level for itself. Raises StoreUnavailable or OutcomeUnknown."""
+        """Run a statement that may be repeated, at the level that it is given, for a queue whose messages have `level`.
+        Raises StoreUnavailable or OutcomeUnknown."""
         if level is not Consistency.ONE:
             return await statement(Consistency.QUORUM)
         now_ms, alone = self._clock.monotonic_ms(), self._alone.get(queue_id)

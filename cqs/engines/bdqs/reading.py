@@ -18,7 +18,7 @@ from cqs.engines.contract import Counts, PeekedMessage, PeekPage
 
 LOOK_MAX = 100
 REPEAT_MS = 5_000
-"""After this time a look reports a message again that was not received."""
+"""After this time, `look` counts a message again that nobody received."""
 BEGIN = Position(-1, 0, "", "")
 
 
@@ -32,8 +32,8 @@ class QueueReader:
         self._to_read: dict[str, tuple[BdqsKnownQueue, int]] = {}
 
     async def peek(self, queue: BdqsKnownQueue, cursor: str, n: int) -> PeekPage:
-        """Window by window; within one, the positions of its slots are merged. A position that is not the one of its
-        message's state is passed over."""
+        """Read window after window; within one, the positions of its slots are merged. A position that is not named by
+        its message's state is skipped."""
         from_ms, after = _parse_cursor(cursor)
         peeked: list[PeekedMessage] = []
         slots = [
@@ -64,7 +64,7 @@ class QueueReader:
         return sorted((entry for page in pages for entry in page), key=lambda entry: entry.position)[:n]
 
     async def counts(self, queue: BdqsKnownQueue, now_ms: int, *, oldest: bool) -> Counts:
-        picker = queue.picker  # a purge puts another in its place
+        picker = queue.picker  # a purge replaces it
         slots = await self._slots(queue, picker, now_ms)
         past = [slot for slot in slots if window_start(slot) <= now_ms]
         begins = await picker.first_visible(past, now_ms, queue.mode.level, deep=False)
@@ -76,7 +76,7 @@ class QueueReader:
         return Counts(visible, in_flight, delayed, born_at_ms)
 
     async def _slots(self, queue: BdqsKnownQueue, picker: Picker, now_ms: int) -> list[str]:
-        """The listed slots. Those that were retired before the first one is not looked for again."""
+        """The listed slots. The read skips the tombstones of slots that were retired before the first one."""
         generation = picker.views.generation
         slots = [slot async for slot in self._index.all_slots(queue.q.id, generation, picker.first_slot)]
         oldest = slot_name(generation, max(now_ms - schema.RETIRE_MS, 0), 0)
@@ -84,7 +84,7 @@ class QueueReader:
         return slots
 
     async def _hidden(self, queue: BdqsKnownQueue, picker: Picker, slots: list[str], now_ms: int) -> tuple[int, int]:
-        """(in flight, delayed) messages: what other processes did in the last seconds may be left out."""
+        """(in flight, delayed) messages, perhaps without changes by other processes in the last seconds."""
         hidden = picker.hidden
         age_ms = hidden.age_ms(self._clock.monotonic_ms())
         if age_ms >= KNOWN_MS_MAX:
@@ -106,7 +106,7 @@ class QueueReader:
                 hidden.end_reading(found, self._clock.monotonic_ms())
 
     async def read_step(self) -> None:
-        """Read what others wrote to the queues that were counted: hidden positions, and late ones."""
+        """Read the hidden and the late positions that other processes wrote to the queues that were counted."""
         with background("counts"):
             while self._to_read:
                 _, (queue, now_ms) = self._to_read.popitem()
@@ -117,7 +117,7 @@ class QueueReader:
                 await picker.first_visible(past, now_ms, queue.mode.level, deep=True)
 
     async def _oldest_ms(self, queue: BdqsKnownQueue, picker: Picker, begins: list[IndexRow], slots: list[str]) -> int:
-        """When the first message of the index was sent: of those in flight an older one may be behind it."""
+        """When the first message of the index was sent. A message in flight may be older, further on in the index."""
         first = begins[0].position if begins else picker.hidden.first()
         for slot in slots if first is None else ():
             if entries := await self._index.read(queue.q.id, slot, None, 1, queue.mode.level):
@@ -129,7 +129,7 @@ class QueueReader:
         return row.born_at_ms if row else begins[0].born_at_ms if begins else 0
 
     async def look(self, queue: BdqsKnownQueue, now_ms: int) -> tuple[int, int | None]:
-        """Return the number of others' visible positions that no recent look found, and the next due time."""
+        """Return the number of other processes' visible positions not found lately, and the next due time."""
         entries, next_due_ms = await queue.picker.look(now_ms, LOOK_MAX, queue.mode.level)
         monotonic_ms = self._clock.monotonic_ms()
         before = self._reported.get(queue.q.id, {})
@@ -144,7 +144,7 @@ class QueueReader:
 
 
 def _later(slots: list[str], now_ms: int) -> list[str]:
-    """The slots in which hidden positions may be."""
+    """The slots that may have hidden positions."""
     return [slot for slot in slots if window_start(slot) + schema.WINDOW_MS > now_ms]
 
 

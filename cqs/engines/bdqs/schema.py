@@ -1,13 +1,13 @@
 """The engine's tables, statements and limits in Cassandra.
 
-`bdqs_index` has one row per position of a message, sorted by the time from which the message is visible. A position
-is written once and removed once: its removal is dated by its own stamp, so that it wins over the write whatever clocks
-say, and over nothing else. A partition of the index, a *slot*, holds one window of time, or a part of one; `bdqs_slots`
-lists the slots, so that they are found and retired without a scan.
+`bdqs_index` has one row per position of a message, sorted by the time from which the message is visible. A position is
+written once and removed once. The removal's write timestamp follows from the position's stamp, so that it supersedes
+this write, whatever clocks say, and nothing else. A partition of the index, a *slot*, holds one window of time, or a
+part of one; `bdqs_slots` lists the slots, so that they are found and retired without a scan.
 
-`bdqs_messages` has the bodies and, in one cell, each message's state; it is the truth. A row is inserted with the date
-`INSERT_US`, before all that follows: every delete wins over it. A partition of bodies, a *bucket*, is of one process;
-nobody scans it.
+`bdqs_messages` has the bodies and, in one cell, each message's state; if the index disagrees, this table is right. A
+row is inserted with the write timestamp `INSERT_US`, below all later ones: every delete supersedes it. A partition of
+bodies, a *bucket*, belongs to one process and is never scanned.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from cns_common.cassandra.session import Consistency, Statement
 
 WINDOW_MS = 20_000
 PART_ROWS_MAX = 10_000
-"""Positions that one process writes into one slot; the next go into the next part of the window."""
+"""The most positions that one process writes into one slot; further ones go into the next part of the window."""
 LATE_MS_MAX = 60_000
-"""A position whose time has passed goes into the slot of its time if that is not longer ago, else into a newer one."""
+"""A due time that is further in the past is replaced by a newer one when the slot of a position is chosen."""
 WRITE_MS_MAX = 60_000
-"""A position whose write took longer does not count: its slot may be retired by now."""
+"""A write of a position that takes longer fails: its slot may be retired by now."""
 RETIRE_MS = 600_000
-"""How long after its window a slot is retired: longer than the two times above and two clocks that differ by
-minutes."""
+"""How long after its window a slot is retired: more than the two times above and minutes of clock difference."""
 BUCKET_SPAN_MS = 20_000
 BUCKET_ROWS_MAX = 1_000
 BUCKET_BYTES_MAX = 8 * 1024 * 1024
@@ -34,7 +33,7 @@ TTL_S = 31 * 86_400
 """Longer than any retention (30 days for internal queues): reads decide what has expired."""
 INSERT_US = 1
 DELETE_AHEAD_US = 60_000_000
-"""How far ahead of the clock the delete of a message is dated, so that it also covers states written meanwhile."""
+"""A delete's write timestamp is this far ahead of the clock, so that it also supersedes states written meanwhile."""
 PAGE_ROWS = 1_000
 
 TABLES = (
@@ -49,7 +48,7 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS bdqs_expired (one int, at_ms bigint, audit text, id text, tenant text,"
     f" PRIMARY KEY (one, at_ms, audit, id)) WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 0",
 )
-"""A position that returns because a node missed its removal is older than its message's state, and removed again."""
+"""A position that reappears because a node missed its removal is outdated by its message's state, and removed again."""
 
 
 @cache
@@ -81,8 +80,7 @@ READ_VISIBLE_FROM = Statement(
     f"SELECT {_ENTRY} FROM bdqs_index"
     " WHERE queue = ? AND slot = ? AND (due, seq, bucket, stamp) >= (?, ?, ?, ?) AND (due) <= (?) LIMIT ?"
 )
-"""Reads positions that are due. Later ones are left out: many of them were removed, as their messages were deleted
-within their timeouts."""
+"""Reads positions that are due. Many later ones are tombstones of messages deleted within their timeouts."""
 READ_SLOT_AFTER = Statement(
     f"SELECT {_ENTRY} FROM bdqs_index WHERE queue = ? AND slot = ? AND (due, seq, bucket, stamp) > (?, ?, ?, ?) LIMIT ?"
 )

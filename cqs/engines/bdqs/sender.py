@@ -1,4 +1,4 @@
-"""Sends messages: the row first, then its position. A position without a row is then one of a deleted message."""
+"""Sends messages: writes the row, then its position. So a position without a row is that of a deleted message."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Deletes and changes messages by their handles. Any process does it: all that a handle needs is in Cassandra.
+"""Deletes and changes messages by their handles, in any process: all that a handle needs is in Cassandra.
 
-The message's row goes first, then its positions. A receive that meets a position without a row removes it: a deleted
-message does not come back, in whatever order the statements of its holders arrive.
+A delete removes the message's row, then its positions; a receive removes a position without a row. So a deleted message
+does not return, in whatever order concurrent statements arrive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cqs.engines.cassandra.stopwatch import Stopwatch
 from cqs.engines.contract import Change, Outcome
 
 TRIES_MAX = 20
-"""The number of times that one delete or change may meet a state that another process changes at the same time."""
+"""The most attempts of one delete or change: each fails if another process changes the state at the same time."""
 
 
 class BdqsSettler:
@@ -29,7 +29,7 @@ class BdqsSettler:
         self._positions = positions
         self._deliveries = deliveries
         self._locks: KeyLocks[tuple[str, MessageKey]] = KeyLocks()
-        """Calls of this process about one message take turns: of several deletes one is DONE."""
+        """Calls of this process about one message run one after the other: of several deletes one is DONE."""
 
     async def delete(self, queue: BdqsKnownQueue, handles: Sequence[bytes]) -> list[Outcome]:
         parsed = [parse_handle(handle) for handle in handles]
@@ -90,9 +90,8 @@ class BdqsSettler:
         handles: Sequence[DeliveryHandle | None],
         states: dict[MessageKey, MessageState],
     ) -> list[IndexRow]:
-        """The positions of deliveries whose message does not exist: the process that began its delete may have died
-        before the end. A message that only the replica that was read does not have is deleted, if any handle may do
-        that."""
+        """The positions of handles whose message does not exist: the process that deleted it may have died before it
+        removed them. A message that is missing only on the replica read is deleted, if any handle may delete it."""
         gone = [one for one in handles if one is not None and one.message not in states]
         current = [one for one in gone if generation_of(one.message.bucket) == queue.generation]
         if current and not queue.mode.sees_deletes and queue.q.older_handles:

@@ -1,8 +1,8 @@
-"""The known slots of one queue's index, by which a process's reads pass over few removed positions.
+"""What a process knows of the slots of a queue's index, so that its reads pass few removed positions.
 
-A read begins at the *floor* of a slot: as far as this process knows, no position is before it. That is right for what
-this process writes. Other processes write positions of the present, or a little late: so a read goes back to `LAG_MS`
-before the read before it, and each slot is read from its begin from time to time."""
+A read begins at the *floor* of a slot: no position before it is known. This process knows all that it writes. Others
+write positions that are due now, or a little earlier: so a read begins at least `LAG_MS` before the time of the last
+one, and each slot is read from its start from time to time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.ids import IndexRow, Position, generation_of, lowest_position, slot_name, window_start
 
 LAG_MS = 500
-"""Longer than a write takes as a rule, and than the clocks of two processes that count as right differ."""
+"""Longer than most writes take, and than the clocks of two processes may differ unnoticed."""
 RECENT_MS = 90_000
 DEEP_RECENT_MS = 5_000
 DEEP_OLD_MS = 30_000
-"""The intervals at which slots of recent windows, and of older ones, are read from their begin."""
+"""The intervals at which slots of recent windows, and of older ones, are read from their start."""
 
 
 class SlotView:
@@ -27,8 +27,8 @@ class SlotView:
         self.window_ms = window_start(name)
         self.floor: Position | None = None
         self.empty = False
-        self._deep_at: tuple[int, int] | None = None  # when it was last read from its begin: message time, monotonic
-        self._known_ms = self._reads_to_ms = 0  # other processes wrote what is due before, unless they are late
+        self._deep_at: tuple[int, int] | None = None  # of the last read from the start: message time, monotonic
+        self._known_ms = self._reads_to_ms = 0  # earlier positions are known, except late ones
         self._noted: Position | None = None
 
     def lower_bound(self) -> Position:
@@ -36,7 +36,7 @@ class SlotView:
         return self.floor or lowest_position(self.window_ms)
 
     def note(self, position: Position) -> None:
-        """This process wrote a position."""
+        """Record a position that this process wrote."""
         if self.empty or (self.floor is not None and position < self.floor):
             self.floor, self.empty = position, False
         self._noted = position if self._noted is None else min(position, self._noted)
@@ -59,7 +59,7 @@ class SlotView:
         return self.empty and is_known and not self.wants_deep(now_ms, monotonic_ms)
 
     def begin_read(self, now_ms: int, monotonic_ms: int, *, deep: bool = True) -> Position | None:
-        """The key from which to read; None: from the begin, which a read that is not to be `deep` does once. Call
+        """The key from which to read; None: the start, for the first read, and if `deep` from time to time. Call
         `end_read` with what the read found."""
         self._noted = None
         known = lowest_position(self._known_ms)
@@ -104,8 +104,8 @@ class SlotViews:
         return view
 
     def note(self, entries: Sequence[IndexRow], *, new: bool = True) -> None:
-        """Take note of rows of the index. Rows of another generation were written during a purge, and are ignored,
-        and those of slots that are not known, unless `new`."""
+        """Record rows of the index. Ignored are rows of another generation, which were written during a purge, and,
+        unless `new`, those of unknown slots."""
         for entry in entries:
             if generation_of(entry.slot) == self.generation and (new or entry.slot in self._views):
                 self.get(entry.slot).note(entry.position)
@@ -117,7 +117,7 @@ class SlotViews:
                 view.learn(other)
 
     def replace_listed(self, names: Sequence[str], before: str) -> None:
-        """Take note of the listed slots before a name. Views of others, which were retired, go."""
+        """Record the listed slots before a name. Views of other slots before it, which were retired, are dropped."""
         listed = set(names)
         for name in [one for one in self._views if one < before and one not in listed]:
             del self._views[name]
@@ -133,22 +133,22 @@ class SlotViews:
         return {name for name, view in self._views.items() if view.empty}
 
     def lowest(self, now_ms: int) -> str:
-        """No slot before it is listed, unless a first listing is still to come."""
+        """A name before which no slot is listed. Not valid before the first listing."""
         oldest = slot_name(self.generation, max(now_ms - schema.RETIRE_MS, 0), 0)
         return min([oldest, *self._views])
 
     def due(self, now_ms: int, monotonic_ms: int) -> list[SlotView]:
-        """The slots in which visible positions may be, those with the lowest first. The slot of the present counts as
-        listed: another process may have begun it just now."""
+        """The slots that may have visible positions, those with the lowest first. The slot of the present is among
+        them: another process may have added it just now."""
         self.get(slot_name(self.generation, now_ms - now_ms % schema.WINDOW_MS, 0))
         views = [view for view in self._views.values() if view.window_ms <= now_ms]
         return sorted((view for view in views if not view.is_passed(now_ms, monotonic_ms)), key=SlotView.lower_bound)
 
     def present(self, now_ms: int) -> list[SlotView]:
-        """The slots in which both visible and hidden positions may be."""
+        """The slots that may have both visible and hidden positions."""
         return [view for view in self._views.values() if view.window_ms <= now_ms < view.window_ms + schema.WINDOW_MS]
 
     def later(self, now_ms: int, monotonic_ms: int) -> list[SlotView]:
-        """The slots in which only hidden positions are, soonest first."""
+        """The slots that have only hidden positions, soonest first."""
         views = [view for view in self._views.values() if view.window_ms > now_ms]
         return sorted((view for view in views if not view.is_passed(now_ms, monotonic_ms)), key=lambda view: view.name)

@@ -9,8 +9,7 @@ from cqs.engines.cassandra.stopwatch import Stopwatch
 
 
 def check_write(began: Stopwatch, clock: Clock) -> None:
-    """Raise StoreUnavailable if the slots that the operation chose may be retired by now. Take `began` before the clock
-    is compared with Cassandra's: a machine may be suspended at any moment, and only the wall clock goes on
-    meanwhile."""
+    """Raise StoreUnavailable if the slots that the operation chose may be retired by now. Start `began` before the
+    clock is compared with Cassandra's: a machine may be suspended at any moment; only the wall clock runs on then."""
     if began.elapsed_ms(clock) > schema.WRITE_MS_MAX:
         raise StoreUnavailable("a write to a queue's index took too long")

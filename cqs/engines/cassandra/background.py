@@ -14,7 +14,7 @@ from cns_common.task_cancellation import cancel_and_wait
 REST_FACTOR = 4
 """The least pause after a step, as a multiple of its duration: a slow Cassandra is asked less often."""
 REST_S_MAX = 2.0
-"""The longest pause for that reason: waiters learn of messages in time for their polls."""
+"""The limit of that pause, so that waiters learn of messages within their polls."""
 
 Step = Callable[[], Awaitable[bool | None]]
 """Returns True if there is more to do at once."""

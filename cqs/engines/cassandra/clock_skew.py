@@ -24,8 +24,7 @@ MEASURE_INTERVAL_S = 10.0
 CHECK_INTERVAL_S = 1.0
 """The time within which a step of the machine's clock, or the end of a suspension, is noticed."""
 NEGLIGIBLE_MS = 250
-"""A clock that differs by less, beyond the error of the measurement, counts as right. (Times do not jitter with every
-measurement, then.)"""
+"""A smaller difference, beyond the error of the measurement, is ignored, so that times do not jitter with each one."""
 REFUSED_MS = 5_000
 """A process on a machine whose clock differs by more gives no leases."""
 
@@ -35,7 +34,7 @@ _NOW = Statement("SELECT toUnixTimestamp(now()) FROM system.local")
 
 
 class ClockReading(NamedTuple):
-    """Cassandra's time at 0 of this machine's monotonic clock, and by how much it may be wrong."""
+    """Cassandra's time when this machine's monotonic clock is 0, and its possible error."""
 
     origin_ms: int
     error_ms: int
@@ -43,8 +42,8 @@ class ClockReading(NamedTuple):
 
 @asynccontextmanager
 async def open_clock_skew(cassandra: Cassandra, clock: Clock) -> AsyncIterator[ClockSkew]:
-    """The clock comparison that all engines of a process share. Sets the clock by Cassandra's before its first use,
-    dates writes by it, and measures until the end."""
+    """The clock comparison that all engines of a process share. Corrects the clock before its first use, takes write
+    timestamps from it, and measures until the block ends."""
     skew = ClockSkew(cassandra, clock)
     await skew.begin()
     cassandra.dates.follow(clock)
@@ -57,10 +56,10 @@ async def open_clock_skew(cassandra: Cassandra, clock: Clock) -> AsyncIterator[C
 
 
 class ClockSkew:
-    """`ensure` before any other use; it costs nothing while the last measurement holds.
+    """Call `ensure` before any other method; it costs nothing while the last measurement is valid.
 
-    Two clocks are compared: message time, without a test clock's offset (`Clock.wall_ms`), is corrected. The machine's
-    is only watched: if it is wrong, what else this process takes from it may be wrong, too.
+    Two clocks are compared with Cassandra's. Message time, without a test clock's offset (`Clock.wall_ms`), is
+    corrected. The machine's clock is only watched: other parts of the process read it.
     """
 
     def __init__(self, cassandra: Cassandra, clock: Clock) -> None:
@@ -88,12 +87,12 @@ class ClockSkew:
                     break
             try:
                 await self.measure()
-            except CnsError as error:  # the last measurement holds
+            except CnsError as error:  # the last measurement stays valid
                 log.warning("clock.comparison_failed", error=str(error))
 
     @property
     def known(self) -> bool:
-        """Whether a measurement holds. None does once the machine's clock was set, or the machine was suspended."""
+        """Whether a measurement is valid. After the machine's clock was set, or the machine suspended, none is."""
         if self._reading is None:
             return False
         return abs(self._machine_origin_ms() - self._wall_origin_ms) <= NEGLIGIBLE_MS
@@ -127,7 +126,7 @@ class ClockSkew:
         return self._ahead_ms
 
     async def ensure(self) -> None:
-        """Measure unless a measurement holds. Raises StoreUnavailable if that fails."""
+        """Measure unless the last measurement is valid. Raises StoreUnavailable if that fails."""
         if not self.known:
             await self.measure()
 
@@ -190,7 +189,7 @@ class ClockSkew:
     def _measured(self, task: asyncio.Task[None]) -> None:
         self._measuring = None
         if not task.cancelled():
-            task.exception()  # its callers may not wait for it any more
+            task.exception()  # its callers may be gone
 
     def _machine_origin_ms(self) -> int:
         return self._clock.real_ms() - self._clock.monotonic_ms()

@@ -1,5 +1,4 @@
-"""Messages of audited queues that were removed for their age, until their events are written: one table for each
-engine."""
+"""The expired messages of audited queues, until their events are written: one table for each engine."""
 
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ from cqs.engines.contract import ExpiredMessage, QueueRef
 
 
 class ExpiredList:
-    """`table` has the columns one, at_ms, audit, id and tenant, a time to live and no grace: a row that returns because
-    a node missed its delete repeats an event, and deleted rows do not slow reads down."""
+    """`table` has the columns one, at_ms, audit, id and tenant, a time to live, and gc_grace_seconds 0, so that deleted
+    rows do not slow reads down. A row that reappears because a node missed its delete repeats an event."""
 
     def __init__(self, cassandra: Cassandra, table: str) -> None:
         self._cassandra = cassandra

@@ -50,5 +50,5 @@ class GarbageList:
         return done
 
     async def forget(self, garbage: Garbage) -> None:
-        """Remove exactly this entry: a purge that came meanwhile has another one."""
+        """Remove exactly this entry: a purge since then has an entry of its own."""
         await self._cassandra.run(schema.REMOVE_GARBAGE, self._engine, *garbage)

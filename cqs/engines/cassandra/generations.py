@@ -10,14 +10,14 @@ from cqs.engines.cassandra import schema
 from cqs.engines.contract import QueueRef
 
 DROPPED = -1
-"""The generation of a dropped queue, where it is a number."""
+"""The number that stands for the generation of a dropped queue."""
 
 ReadGeneration = Callable[[QueueRef], Awaitable[int | None]]
 """Reads a queue's generation now; None if the queue was dropped."""
 
 
 class QueueGenerations:
-    """The truth, read from Cassandra each time. An engine may remember a generation for a bounded time."""
+    """Reads each generation from Cassandra. An engine may cache one for a bounded time."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
@@ -58,7 +58,7 @@ class QueueGenerations:
 
 
 class GenerationReads:
-    """Reads generations for many callers at once. Each gets one that was read after it asked."""
+    """Shares reads of generations among callers. Each gets one that was read after it asked."""
 
     def __init__(self, generation: ReadGeneration) -> None:
         self._generation = generation
@@ -69,8 +69,8 @@ class GenerationReads:
         return await asyncio.shield(self.begin(q))
 
     def begin(self, q: QueueRef) -> asyncio.Task[int]:
-        """A read that begins after the one under way, shared by all callers that ask until then. Shield it, since
-        others wait for it, too."""
+        """The read that follows the one under way, shared by all callers until it begins. Shield it, since others await
+        it, too."""
         task = self._next.get(q.id)
         if task is None:
             task = self._next[q.id] = asyncio.create_task(self._read(q, self._running.get(q.id)))

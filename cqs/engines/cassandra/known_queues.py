@@ -1,8 +1,8 @@
 """The queues that a process uses, and the generation of each as it knows it.
 
-A generation that was read some time ago is good enough to receive: messages of an older one are purged ones, which SQS
-may return for a minute. It is not good enough to send, nor to say of a newer handle that its message is gone: these
-calls read it themselves (`send`, `get_for`).
+A receive may use a generation that was read some time ago: the messages of an older one were purged, and SQS may return
+those for a minute. A send may not, nor may a call for a newer handle, whose message would seem to be gone: `send` and
+`get_for` read the generation themselves.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
 GENERATION_AGE_MS_MAX = 5_000
-"""The greatest age of the generation by which a process receives."""
+"""The greatest age of the generation by which a process receives: an older one is read again."""
 GENERATIONS_MAX = 5
 """The most purges that one send may meet before it fails."""
 CERTAIN_MS = 1_000
-"""A send that took longer than this reads the generation once more. So a purge loses it only if both overlapped, and
-its answer came within this time after the purge's."""
+"""A send that took longer reads the generation again. So a purge removes its messages only if the two calls overlapped,
+and the send returned within this time after the purge."""
 
 
 log = structlog.get_logger(__name__)
@@ -118,7 +118,8 @@ class KnownQueues(UsedQueues, Generic[K]):
         return queue
 
     async def get_for(self, q: QueueRef, generations: Iterable[int]) -> K:
-        """For handles of messages of these generations: one newer than is known tells of another process's purge."""
+        """For handles of messages of these generations: one newer than the known one means that another process
+        purged."""
         queue = await self.get(q)
         if queue.generation != DROPPED and max(generations, default=0) > queue.generation:
             return await self.refresh(q)
@@ -138,12 +139,12 @@ class KnownQueues(UsedQueues, Generic[K]):
         return queue
 
     async def observe_generation(self, q: QueueRef, generation: int) -> None:
-        """This process purged or dropped the queue."""
+        """Record that this process purged or dropped the queue."""
         (await self.get(q)).observe_generation(generation)
 
     async def send(self, queue: K, write: Callable[[int], Awaitable[T]]) -> T | None:
-        """Write messages into a generation that is the current one at some time after this call began: the read runs
-        beside the write, which is repeated if the generation is another one. None if the queue is dropped."""
+        """Write messages into a generation that is current at some time during this call: it is read in parallel, and
+        if it differs, the write is repeated. None if the queue is dropped."""
         for _ in range(GENERATIONS_MAX):
             generation, began = queue.generation, start_stopwatch(self._clock)
             if generation == DROPPED:

@@ -1,4 +1,4 @@
-"""A lease that Cassandra's clock ends, as its holder knows it: certain for a part of its life only."""
+"""A lease that expires in Cassandra, as its holder knows it: the holder uses it for a part of its time to live only."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class LeaseTimes(NamedTuple):
 
 
 class ProcessLease:
-    """Its age is that of the clock that says more: the monotonic clock stands still while a machine is suspended, and
-    the wall clock may be set back."""
+    """Its age is the longer one by two clocks: the monotonic clock stands still while a machine is suspended, and the
+    wall clock may be set back."""
 
     __slots__ = ("_clock", "_monotonic_ms", "_real_ms", "_times", "held")
 
@@ -27,12 +27,12 @@ class ProcessLease:
 
     @property
     def age_ms(self) -> int:
-        """The time since it was extended, before that since it was first wanted."""
+        """The time since the lease was last extended, or first requested."""
         return max(self._clock.monotonic_ms() - self._monotonic_ms, self._clock.real_ms() - self._real_ms)
 
     @property
     def is_valid(self) -> bool:
-        """Whether this process certainly has the lease: no other one can have got it since."""
+        """Whether this process has the lease for sure: nobody else can have acquired it."""
         return self.held and self.age_ms < self._times.certain_ms
 
     @property
@@ -40,7 +40,7 @@ class ProcessLease:
         return not self.held or self.age_ms >= self._times.renew_ms
 
     async def extend(self, ask: Awaitable[bool]) -> bool:
-        """Extend it if `ask` does so in Cassandra. It is as old as the question, not as the answer."""
+        """Extend the lease if `ask` does so in Cassandra. Its age counts from the request, not from the answer."""
         monotonic_ms, real_ms = self._clock.monotonic_ms(), self._clock.real_ms()
         self.held = await ask
         if self.held:

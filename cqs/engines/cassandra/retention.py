@@ -1,8 +1,7 @@
-"""The retention periods of queues as SetQueueAttributes set them last.
+"""The retention periods of queues, as last set by SetQueueAttributes.
 
-An engine reads a queue's before it removes messages for their age: what the process knows from its own last call may be
-a shorter period, which was raised through another process. A message that was too old before the read is not kept by a
-period that is raised after it.
+An engine reads a queue's period before it removes expired messages: another process may have raised the one that this
+process knows. Raising it after that read does not keep a message that was too old before.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `cqs_queues` has the generation of each queue of any of these engines: a purge raises it, and only messages of the
 current generation exist. `cqs_engine_garbage` names the generations whose rows an engine has still to remove.
-`cqs_retentions` has the retention period of each queue for which SetQueueAttributes set one: it is dated by the version
-of the attributes, so that the newest stays.
+`cqs_retentions` has the retention period of each queue for which SetQueueAttributes set one: its write timestamp is the
+version of the attributes, so that the newest wins.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from cns_common.cassandra.session import Consistency, Statement
 
 REMEMBER_DROPPED_S = 2 * 86_400
-"""The time for which a dropped queue is remembered, so that a late request for it cannot make it again."""
+"""How long a dropped queue is remembered, so that a late request for it cannot create it again."""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS cqs_queues (queue text PRIMARY KEY, generation int, dropped boolean)",
@@ -25,7 +25,7 @@ FIND_QUEUE_AT_ONE = Statement(FIND_QUEUE.cql, consistency=Consistency.ONE)
 FIRST_GENERATION = Statement(
     "UPDATE cqs_queues SET generation = ? WHERE queue = ? IF generation = null", idempotent=False
 )
-"""No INSERT: its row would outlive the columns, and so their time to live."""
+"""UPDATE, since the row marker of an INSERT would outlive the columns, which have a time to live."""
 NEXT_GENERATION = Statement("UPDATE cqs_queues SET generation = ? WHERE queue = ? IF generation = ?", idempotent=False)
 DROP_UNKNOWN = Statement(
     "INSERT INTO cqs_queues (queue, generation, dropped) VALUES (?, 0, true) IF NOT EXISTS"

@@ -1,4 +1,4 @@
-"""The time since something began: the longer one by the monotonic and the wall clock."""
+"""Measures elapsed time by the monotonic and the wall clock, and takes the longer one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cns_common.clock import Clock
 
 
 class Stopwatch(NamedTuple):
-    """A moment on both clocks: the monotonic one stands still while a machine is suspended, and the wall clock may be
+    """A moment on both clocks: the monotonic one stands still while a machine is suspended, the wall clock may be
     set."""
 
     monotonic_ms: int

@@ -2,7 +2,7 @@
 conditional writes instead of locks.
 
 It follows CassieQ (seed 001), and mends three of its faults: a long lease delays no other message (`hidden`), numbers
-are taken for many messages at a time (`monotons`), and no answered message depends on repair (`sending`)."""
+are allocated for many messages at a time (`monotons`), and no acknowledged send depends on repair (`sending`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL_INTERVAL_S = 1.0
 MAINTENANCE_INTERVAL_S = 5.0
 MAINTENANCE_ROWS = 500
 CLOSE_S_MAX = 5.0
-"""Limit of the waits for running writes at the end, and for giving up leases, which otherwise end by themselves."""
+"""At the end, the limit for running writes, and for giving up leases, which otherwise expire."""
 
 
 @contextlib.asynccontextmanager

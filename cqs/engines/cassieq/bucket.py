@@ -1,5 +1,5 @@
-"""A bucket as it was read, and the rules that follow from it: what may be received, when the reader leaves it, what
-repair does. No I/O."""
+"""The rows of a bucket, and the rules for them: what may be received, when the reader leaves the bucket, what repair
+does. No I/O."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CassieqMessageRow(NamedTuple):
 
     @property
     def live(self) -> bool:
-        """Whether the message is here: not acknowledged, and not moved."""
+        """Whether the message is still in this bucket: neither acknowledged nor moved."""
         return not self.acked and self.version != MOVED
 
     @property
@@ -42,7 +42,7 @@ class CassieqMessageRow(NamedTuple):
         return self.live and self.visible_at_ms <= now_ms
 
     def expired(self, retention_ms: int, now_ms: int) -> bool:
-        """Whether the message is too old. One that is hidden is left to its holder."""
+        """Whether the message is too old. A hidden message does not expire."""
         return self.visible(now_ms) and self.born_at_ms + retention_ms <= now_ms
 
 
@@ -56,7 +56,7 @@ class MessageBucket(NamedTuple):
         return [row for row in self.rows if row.live]
 
     def due_ms(self) -> int:
-        """When the first of its messages is visible; NEVER_MS without any."""
+        """When the first of its messages is visible; NEVER_MS if it has none."""
         return due_of(self.rows)
 
 
@@ -74,11 +74,11 @@ def may_leave(bucket: MessageBucket, bucket_size: int, next_monoton: int, now_ms
 
 class Repair(enum.Enum):
     WAIT = enum.auto()
-    """The seal is too recent: late writes may still come."""
+    """The seal is too recent: late writes may still arrive."""
     REPUBLISH = enum.auto()
-    """Some of its messages came after the seal and no reader met them."""
+    """Some of its messages were written after the seal, so that no reader found them."""
     FINALIZE = enum.auto()
-    """Nothing is left to do: numbers without a message never get one."""
+    """Nothing is left to do: numbers without a message remain unused."""
 
 
 def repair_of(bucket: MessageBucket, wait_ms: int, now_ms: int) -> Repair:

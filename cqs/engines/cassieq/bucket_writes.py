@@ -1,6 +1,6 @@
-"""Conditional writes of message rows. Those of one bucket that wait at the same time are one conditional batch.
+"""Conditional writes of message rows. Writes that wait for the same bucket become one conditional batch.
 
-A Paxos round is for a whole partition, so concurrent rounds of one process for a bucket would only hinder one another.
+A Paxos round covers a whole partition, so concurrent rounds of one process on a bucket would only hinder each other.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ TRIES_MAX = 12
 TRY_WITHIN_S = 6.0
 BACKOFF_S = 0.02
 MARK_DIGITS = 16
-"""The column `lease` has a mark of the write that leased or acknowledged the message last."""
+"""The column `lease` identifies the last write that leased or acknowledged the message."""
 
 
 class RowWrite(NamedTuple):
-    """One conditional write. `fits` says whether its condition holds for a row, `done` whether a row shows its effect:
-    then a write whose answer was lost has been applied."""
+    """One conditional write. `fits` says whether its condition holds for a row. `done` says whether a row shows its
+    effect, so that a write whose answer was lost was applied."""
 
     monoton: int
     statement: Statement
@@ -75,7 +75,7 @@ def hide(monoton: int, version: int, tag: str, visible_at_ms: int, *, older: boo
         (visible_at_ms,),
         (version, tag),
         lambda now: _is_of(now, version, tag, older=older),
-        lambda now: False,  # repeated, its condition still holds
+        lambda now: False,  # its condition still holds after it, so that it may be repeated
     )
 
 
@@ -91,7 +91,7 @@ def update_body(monoton: int, version: int, tag: str, body: bytes, visible_at_ms
 
 
 def move(row: CassieqMessageRow, to: int) -> RowWrite:
-    """Reserve a message that was never delivered for repair, which inserts it again at the monoton `to`."""
+    """Reserve a message that was never delivered; repair then inserts it again at the monoton `to`."""
     return RowWrite(
         row.monoton,
         schema.MOVE,
@@ -121,7 +121,7 @@ class BucketWrites:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def apply(self, key: str, bucket: int, writes: Sequence[RowWrite]) -> list[WriteResult]:
-        """Each write is applied or refused for itself. Two of one row are applied one after the other."""
+        """Each write is applied or refused separately. Two of one row are applied one after the other."""
         loop = asyncio.get_running_loop()
         added = [_WaitingWrite(write, loop.create_future()) for write in writes]
         place = (key, bucket)

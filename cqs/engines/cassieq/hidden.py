@@ -1,9 +1,8 @@
 """The messages that were still hidden when the invisibility pointer passed their bucket, by due time.
 
-In the original the pointer waits for them, so one long lease keeps all later ones from coming back in time. Here it
-goes on: it enters what is still hidden in this table, and most messages are acknowledged before that. An entry may be
-out of date; the row decides. A receive that meets such an entry enters the message anew with the row's time, then
-removes the entry."""
+In the original the pointer waits for them, so one long lease delays all later messages that return. Here it moves on
+and adds to this table what is still hidden; most messages are acknowledged before that. An entry may be outdated: the
+row is right. A receive that finds such an entry adds one with the row's time, then removes it."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ PAGE = 100
 QUEUES_MAX = 20_000
 REMOVED_MIN = 100
 UNDER_WAY_MS = 600_000
-"""Far longer than a process may be stopped between dating a write and sending it."""
+"""Far longer than a process may be stopped between taking a write's timestamp and sending it."""
 
 
 class HiddenEntry(NamedTuple):
@@ -51,8 +50,8 @@ class CassieqHiddenMessages:
         self._removed.put(key, (self._removed.get(key) or 0) + 1)
 
     async def forget_removed(self, key: str, first_ms: int) -> None:
-        """Let Cassandra forget what was removed. A read of all entries found none before `first_ms`. An entry that is
-        still under way to Cassandra is not covered, unless it was dated `UNDER_WAY_MS` ago."""
+        """Replace the tombstones before `first_ms` by one delete: a read of all entries found none there. An entry that
+        is just being written is not deleted, unless its timestamp is `UNDER_WAY_MS` old."""
         if (self._removed.get(key) or 0) >= REMOVED_MIN:
             self._removed.forget(key)
             until_us = (self._clock.wall_ms() - UNDER_WAY_MS) * 1_000

@@ -44,5 +44,5 @@ def bucket_of(monoton: int, bucket_size: int) -> int:
 
 
 def sequence_of(generation: int, monoton: int) -> int:
-    """From 1 on."""
+    """Numbers start at 1."""
     return (generation << GENERATION_SHIFT) + monoton + 1

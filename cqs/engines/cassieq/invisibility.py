@@ -1,4 +1,4 @@
-"""Moves the invisibility pointer. It waits for no message: messages that are still there are entered as hidden ones."""
+"""Moves the invisibility pointer. It waits for no message: those still in a bucket are added to the hidden ones."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cqs.engines.cassieq.pointers import Pointer, QueuePointers
 from cqs.engines.cassieq.rows import CassieqRows
 
 LAG_MAX = 64
-"""Buckets between the invisibility pointer and the reader. Each process remembers when each of them is due."""
+"""The most buckets between the invisibility pointer and the reader; each process caches when each of them is due."""
 STAY_MS = 2_000
-"""The time after its seal for which a bucket is not looked at: most messages are acknowledged by then."""
+"""A bucket sealed more recently than this is not read: most messages are acknowledged by then."""
 BUCKETS_MAX = 100
 
 
@@ -45,7 +45,7 @@ class Invisibility:
         return len(passed)
 
     async def _remove_done(self, key: str, buckets: list[MessageBucket]) -> None:
-        """Remove the rows of those that repair has passed: it left them because messages were still there."""
+        """Remove the rows of buckets that repair passed but left because messages were still in them."""
         if buckets:
             finalized = await self._pointers.read(key, Pointer.REPAIR)
             await asyncio.gather(
@@ -53,7 +53,7 @@ class Invisibility:
             )
 
     async def park(self, key: str, rows: Iterable[CassieqMessageRow], now_ms: int) -> None:
-        """Enter messages as hidden ones: they come back at their time, or at once."""
+        """Add messages to the hidden ones: they become visible at their due time, or at once."""
         live = list(rows)
         self.parked += len(live)
         await asyncio.gather(*[self._hidden.add(key, row.monoton, max(row.visible_at_ms, now_ms)) for row in live])

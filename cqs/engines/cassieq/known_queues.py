@@ -21,7 +21,7 @@ RECORDED_MAX = 10_000
 READ_AGE_MS_MAX = 5_000
 """A generation older than this is read again. Sends and receives read it each time, beside their work."""
 USED_AGE_MS_MAX = 3_600_000
-"""After this time without use the pointers are read again: seals expire, so they must not be all that is asked."""
+"""Pointers not used for this long are read again: seals expire, so a seal alone does not tell where to read."""
 
 
 class CassieqKnownQueue:
@@ -37,10 +37,10 @@ class CassieqKnownQueue:
         self.invisible = 0
         """The invisibility pointer."""
         self.next_monoton = 0
-        """No number from here on is taken yet, as far as this process knows."""
+        """The lowest free number, as far as this process knows."""
         self.due: dict[int, int] = {}
-        """When the first message of each bucket between the invisibility pointer and the reader becomes visible: not
-        before this time, unless an entry of the hidden messages says so. 0: it was not read yet."""
+        """For each bucket between the invisibility pointer and the reader, a time before which none of its messages
+        becomes visible, except those with an entry in the table of hidden messages. 0: the bucket was not read yet."""
         self.hidden_from = BEGIN
         """Entries of hidden messages before this one were removed."""
         self.hidden_read_ms = 0
@@ -115,14 +115,14 @@ class CassieqKnownQueues(UsedQueues):
         return self._observe(q, await self._reads.read(q))
 
     async def get_for(self, q: QueueRef, handles: Iterable[bytes]) -> CassieqKnownQueue:
-        """A handle of a newer generation than is known tells of another process's purge."""
+        """The queue, for these handles: one of a newer generation means that another process purged."""
         known = await self.get(q)
         parsed = [parse_handle(handle) for handle in handles]
         newest = max((one.generation for one in parsed if one is not None), default=0)
         return await self.refresh(q) if not known.dropped and newest > known.generation else known
 
     async def observe_generation(self, q: QueueRef, generation: int) -> None:
-        """This process purged or dropped the queue."""
+        """Record that this process purged or dropped the queue."""
         self._observe(q, generation)
 
     def find(self, queue_id: str) -> CassieqKnownQueue | None:

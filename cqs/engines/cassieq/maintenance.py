@@ -21,7 +21,7 @@ from cqs.engines.cassieq.rows import CassieqRows
 QUEUES_AT_ONCE = 100
 """Queues of this process per step. Each costs a few statements even if there is nothing to do."""
 BEHIND = (Pointer.REPAIR, Pointer.INVISIBILITY)
-"""Buckets before both pointers were removed, or have only hidden messages."""
+"""Buckets before both pointers were removed or have only hidden messages."""
 
 
 class CassieqMaintenance:
@@ -47,7 +47,7 @@ class CassieqMaintenance:
         return done + await self.run_queues(budget - done, now_ms)
 
     async def run_queues(self, budget: int, now_ms: int) -> int:
-        """The queues that this process uses."""
+        """Maintain the queues that this process uses."""
         return await self._turns.step(lambda known, left: self._maintain(known, left, now_ms), budget)
 
     async def _maintain(self, known: CassieqKnownQueue, budget: int, now_ms: int) -> int:

@@ -1,8 +1,8 @@
-"""Monotonic message numbers, taken by conditional writes. A number that was taken is never given again, used or not.
+"""Allocates monotonic message numbers by conditional writes. A number is allocated once, whether it is used or not.
 
-The original takes one number per conditional write. Here the messages that wait while one is under way share the next
-(`IdRange` is the most per write; 1 is the original's way). No number is kept in stock: one that is used late would be
-behind a seal.
+The original allocates one number per conditional write. Here the messages that wait during a write share the next one
+(`IdRange` limits its numbers; 1 is as the original). No number is kept in stock: one that is used late would be behind
+a seal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Monotons:
         self.lost_races = 0
 
     async def next(self, key: str) -> int:
-        """The next number that will be taken. It may be older than this call, and so too low."""
+        """The next free number. It may have been read before this call, and then be too low."""
         value, _ = await self.extent(key)
         return value
 
@@ -51,7 +51,7 @@ class Monotons:
         return (int(rows[0][0] or 0), int(rows[0][1] or 1)) if rows else (0, 1)
 
     async def take(self, key: str, n: int, range_max: int, bucket_size: int) -> list[int]:
-        """`n` rising numbers. `bucket_size` is noted with the first ones."""
+        """Allocate `n` rising numbers. The first call for a key stores its `bucket_size`."""
         loop = asyncio.get_running_loop()
         waiting = _WaitingRange([], n, range_max, bucket_size, loop.create_future())
         if key in self._waiting:

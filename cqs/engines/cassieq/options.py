@@ -40,5 +40,5 @@ def strict_fifo(q: QueueRef) -> bool:
 
 
 def repair_wait_ms(q: QueueRef) -> int:
-    """How long after its seal a bucket is repaired. Until then late writes may come to it."""
+    """How long after its seal a bucket is repaired. Until then late writes may arrive."""
     return int(q.option(REPAIR_WAIT, OPTIONS[REPAIR_WAIT].default)) * 1000

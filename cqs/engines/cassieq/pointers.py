@@ -1,8 +1,8 @@
 """The three pointers of a queue, each the number of a bucket; they only rise.
 
 reader: the bucket that consumers read. repair: the first bucket that is not finalized. invisibility: the first bucket
-whose hidden messages are not in the table of hidden messages. They may stand in different buckets. A process may know
-an older value: it then meets buckets that are sealed already.
+whose hidden messages are not in the table of hidden messages. They may be at different buckets. A process may know an
+older value: it then finds buckets that are already sealed.
 """
 
 from __future__ import annotations
@@ -38,6 +38,6 @@ class QueuePointers:
         return to if rows[0][0] else int(rows[0][1] or 0)
 
     async def advance(self, key: str, pointer: Pointer, before: int, to: int) -> None:
-        """Move the pointer to `to`, unless it is there or further. `before` is where it may be."""
+        """Move the pointer to `to`, unless it is there or further. `before` is its presumed value."""
         while before < to:
             before = await self.move(key, pointer, before, to)

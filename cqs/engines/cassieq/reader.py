@@ -1,7 +1,7 @@
-"""The messages that a receive can take: those of the reader's bucket, of buckets behind it that are due, and hidden
-ones whose time has come. On the way the reader leaves and seals buckets.
+"""Finds the messages that a receive can take: those of the reader's bucket, of earlier buckets that are due, and hidden
+ones that are due. While it reads, the reader leaves and seals buckets.
 
-Which message is taken is decided by the conditional write that follows, so a stale read costs a lost race, no more.
+The conditional write that follows decides whether a message is taken, so a stale read only loses a race.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from cqs.engines.cassieq.pointers import Pointer, QueuePointers
 from cqs.engines.cassieq.rows import CassieqRows
 
 LEAVES_MAX = 100
-"""Buckets that one look may leave. A process that died may have taken many numbers that it never used."""
+"""The most buckets that one look may leave: a process that died may have allocated many numbers without using them."""
 FULL_READ_MS = 60_000
 LATE_ENTRY_MS = 60_000
-"""Deleted rows of hidden messages are not read again and again: a look begins at the first entry that was found, or
-this long ago, except once in `FULL_READ_MS`."""
+"""To skip tombstones of hidden messages, a look begins at the first entry that was found, or this long ago. Once in
+`FULL_READ_MS` it reads all entries."""
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,8 @@ class VisibleMessages:
     entries: dict[int, list[HiddenEntry]] = field(default_factory=dict)
     """The entries of hidden messages that led to them, by monoton."""
     fresh_until_ms: int = NEVER_MS
-    """Later buckets have messages that may be older than those visible after this time."""
+    """A message that became visible after this time may be younger than some in later buckets, so it is not taken
+    yet."""
     next_due_ms: int = NEVER_MS
 
     def due(self, ms: int) -> None:
@@ -69,7 +70,7 @@ class Reader:
         self._known_queues = known_queues
 
     async def look(self, known: CassieqKnownQueue, now_ms: int) -> VisibleMessages:
-        """Read what is visible. Check the generation after it: a purge may have come meanwhile."""
+        """Read what is visible. Check the generation afterwards: the queue may have been purged meanwhile."""
         await self._known_queues.place(known)
         view = VisibleMessages()
         await asyncio.gather(self._read_forward(known, view, now_ms), self._read_hidden(known, view, now_ms))
@@ -82,7 +83,7 @@ class Reader:
         """Read the reader's bucket. Leave it, and the next ones, while that is allowed."""
         for _ in range(LEAVES_MAX):
             bucket = await self._rows.bucket(known.key, known.reader)
-            if bucket.sealed_at_ms is not None:  # by another process, or its reader died
+            if bucket.sealed_at_ms is not None:  # by another process, or by a reader that died
                 await self._leave(known, bucket)
                 continue
             if not may_leave(bucket, known.size, NEVER_MS, now_ms):
@@ -97,7 +98,7 @@ class Reader:
             await self._rows.seal(known.key, bucket.number, now_ms)
             await self._leave(
                 known, await self._rows.bucket(known.key, bucket.number)
-            )  # with what came before the seal
+            )  # includes what was written before the seal
 
     def _see_current(self, known: CassieqKnownQueue, view: VisibleMessages, bucket: MessageBucket, now_ms: int) -> None:
         view.see(bucket, now_ms)
@@ -106,9 +107,9 @@ class Reader:
             view.fresh_until_ms = max(shown, default=NEVER_MS)
 
     async def _leave(self, known: CassieqKnownQueue, sealed: MessageBucket) -> None:
-        """Every message in a sealed bucket that was answered is in this read: its sender looks for the seal."""
+        """Go on after a sealed bucket was read: any send that the read missed finds the seal and writes again."""
         known.leave(sealed.number, sealed.due_ms())
-        with suppress(CnsError):  # the next process that meets the seal moves the pointer
+        with suppress(CnsError):  # the next process that finds the seal moves the pointer
             await self._pointers.advance(known.key, Pointer.READER, sealed.number, sealed.number + 1)
 
     # -- behind the reader --------------------------------------------------------------------------------------------
@@ -156,7 +157,7 @@ class Reader:
             try:
                 page = await self._hidden.page(known.key, BEGIN)
             except StoreUnavailable as error:  # too many were removed lately: earlier entries wait for a later look
-                log.warning("queue.hidden_entries_refused", queue=known.q.id, error=str(error))
+                log.warning("queue.hidden_messages_read_failed", queue=known.q.id, error=str(error))
                 after = max(after, recent)
             else:
                 await self._hidden.forget_removed(

@@ -22,13 +22,13 @@ from cqs.engines.contract import SPENT_HIDE_MS, Message, QueueRef, ReceiveResult
 from cqs.engines.waiters import WaiterRegistry
 
 MESSAGES_MAX = 200
-"""Messages that are taken together."""
+"""The most messages that are taken together."""
 ROUNDS_MAX = 200
 """The most looks of one receive. Each takes messages, removes expired ones, or loses all its races."""
 
 
 class CassieqLeaseRequest(NamedTuple):
-    """A message that a request is to get."""
+    """A message to lease for a waiting receive."""
 
     row: CassieqMessageRow
     spent: bool
@@ -186,8 +186,8 @@ class CassieqReceiver:
     async def _lease(
         self, known: CassieqKnownQueue, view: VisibleMessages, leases: Sequence[CassieqLeaseRequest]
     ) -> list[WriteResult]:
-        """A message that was met as a hidden one is entered anew before it is leased: a crash in between leaves it
-        where it will be met again."""
+        """A message found by an entry of the hidden ones gets a new entry before it is leased, so that it is found
+        again after a crash in between."""
         again = [one for one in leases if one.row.monoton in view.entries]
         await asyncio.gather(*[self._hidden.add(known.key, one.row.monoton, one.visible_at_ms) for one in again])
         results = await self._write(known, [_consume(one) for one in leases])
@@ -204,7 +204,7 @@ class CassieqReceiver:
     async def _too_old(
         self, known: CassieqKnownQueue, rows: Iterable[CassieqMessageRow], now_ms: int
     ) -> list[CassieqMessageRow]:
-        """Return the messages that are too old. The queue's period is read before any is called so."""
+        """Return the messages older than the retention period, which is read from Cassandra if any seems to be."""
         old = [row for row in rows if row.expired(known.q.retention_ms, now_ms)]
         if not old:
             return old
@@ -214,7 +214,6 @@ class CassieqReceiver:
     async def _expire(
         self, known: CassieqKnownQueue, view: VisibleMessages, rows: Sequence[CassieqMessageRow], now_ms: int
     ) -> None:
-        """Remove messages that are too old."""
         unrecorded = known.to_record(rows)
         await self._expired.record(known.q, [(row.id, row.tenant) for row in unrecorded], now_ms)
         await self._write(known, [acknowledge(row.monoton, row.version, row.tag) for row in rows])

@@ -1,10 +1,10 @@
-"""Repair of the buckets that the reader has left, one after the other, behind the repair pointer.
+"""Repairs the buckets that the reader has left, one after the other, from the repair pointer on.
 
-A message that came behind the seal and that no reader met is republished under a new number; a number without a message
-gets none any more. Then the bucket is finalized, and removed as soon as its messages are acknowledged.
+A message that was written after the seal and that no reader found is republished under a new number; unused numbers
+remain unused. Then the bucket is finalized, and removed as soon as its messages are acknowledged.
 
-One process repairs a queue, by a lease. The lease saves work; it decides nothing: a repairer whose lease ended while it
-was stopped finds that its conditional writes fail, or repeats what its successor wrote.
+One process repairs a queue, by a lease, which only saves work: if it ends while a repairer is stopped, the repairer's
+conditional writes fail, or repeat what its successor wrote.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from cqs.engines.cassieq import schema
 from cqs.engines.cassieq.bucket import CassieqMessageRow, MessageBucket
 
 BODIES_AT_ONCE = 20
-"""Bodies of one read: each may have 1 MiB, and Cassandra's nodes send each other 128 MiB at most."""
+"""The most bodies of one read: each may have 1 MiB, and Cassandra's nodes send each other 128 MiB at most."""
 
 
 class NewRow(NamedTuple):
@@ -36,7 +36,7 @@ class CassieqRows:
         self._clock = clock
 
     async def insert(self, key: str, bucket: int, messages: Sequence[NewRow]) -> None:
-        """One write. It is no proof that readers will meet the messages: see `sealed`."""
+        """Insert messages by one write. Readers may have left the bucket before: check `sealed` afterwards."""
         parts = [(schema.INSERT, (key, bucket, *message)) for message in messages]
         if len(parts) == 1:
             statement, values = parts[0]
@@ -49,7 +49,7 @@ class CassieqRows:
         return MessageBucket(number, rows[0][-1] if rows else None, tuple(_messages(rows)))
 
     async def buckets(self, key: str, numbers: Iterable[int]) -> list[MessageBucket]:
-        """In parallel."""
+        """Read several buckets in parallel."""
         wanted = list(numbers)
         if len(wanted) == 1:
             return [await self.bucket(key, wanted[0])]  # without the cost of a task
@@ -74,7 +74,7 @@ class CassieqRows:
         await resolve_lost_write(attempt, _not_asked)
 
     async def sealed(self, key: str, number: int) -> bool:
-        """Whether the bucket is sealed: then messages inserted before may be behind the seal."""
+        """Whether the bucket is sealed. Then readers may have missed messages that were inserted before this call."""
         rows = await self._cassandra.run(schema.READ_SEAL, key, number)
         return any(row[-1] is not None for row in rows)
 
@@ -95,5 +95,5 @@ async def _not_asked() -> bool:
 
 
 def _messages(rows: Iterable[Row]) -> list[CassieqMessageRow]:
-    """The messages of a bucket, without rows that have only columns of conditional writes dated after their removal."""
+    """The messages of a bucket, without rows that only a conditional write dated after their removal has left."""
     return [CassieqMessageRow(*row[:-1]) for row in rows if row[0] is not None and row[1] is not None]

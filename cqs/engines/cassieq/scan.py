@@ -15,7 +15,7 @@ from cqs.engines.contract import Counts, PeekedMessage, PeekPage, QueueRef
 
 BUCKETS_AT_ONCE = 32
 BUCKETS_MAX = 1_000
-"""Buckets that are read for counts. What is behind them is estimated by the numbers that were taken."""
+"""The most buckets that are read for counts. Messages of later ones are estimated by the allocated numbers."""
 
 
 class Scanner:

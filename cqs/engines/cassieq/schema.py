@@ -3,11 +3,11 @@
 A queue's key is its id and its generation, as the original's was name and version: a purge begins a new key. A *bucket*
 is a partition of `BucketSize` consecutive message numbers, the *monotons*.
 
-A message's row is inserted once, dated `INSERTED_US`, before everything else: a repeated or late insert changes
-nothing. All later writes of the row are conditional, so Cassandra dates them. `version` counts the deliveries; it is
-`MOVED` once repair has given the message another monoton, `moved_to`.
+A message's row is inserted once, with the write timestamp `INSERTED_US`, below all others: a repeated or late insert
+changes nothing. All later writes of the row are conditional, so Cassandra sets their timestamps. `version` counts the
+deliveries; it is `MOVED` once repair has given the message another monoton, `moved_to`.
 
-`sealed_at` is the bucket's seal. It outlives the bucket's rows, for longer than a sender may need until it looks.
+`sealed_at` is the bucket's seal. It outlives the bucket's rows, for longer than a sender may need until it checks it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEAL_S = 7 * 86_400
 REPAIRER_S = 30
 """The lease of a queue's repairer, by Cassandra's clock."""
 REMOVED_AHEAD_US = 60_000_000
-"""Bucket removals are dated ahead: the clocks of Cassandra's nodes, which date conditional writes, may differ."""
+"""How far a bucket's removal is dated ahead: Cassandra's nodes date conditional writes by clocks that may differ."""
 PAGE_ROWS = 1_000
 
 TABLES = (
@@ -124,6 +124,5 @@ LIST_HIDDEN = Statement(
 )
 REMOVE_HIDDEN = Statement("DELETE FROM cassieq_hidden WHERE queue = ? AND due_at = ? AND monoton = ? AND nonce = ?")
 FORGET_REMOVED_HIDDEN = Statement("DELETE FROM cassieq_hidden USING TIMESTAMP ? WHERE queue = ? AND due_at < ?")
-"""Covers entries that were removed before that date: Cassandra passes over one range, not over each of them. It refuses
-reads that pass over 100,000."""
+"""Replaces the tombstones of removed entries by one range tombstone: Cassandra refuses reads that pass over 100,000."""
 CLEAR_HIDDEN = Statement("DELETE FROM cassieq_hidden WHERE queue = ?")

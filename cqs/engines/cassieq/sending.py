@@ -1,8 +1,8 @@
-"""Sends: numbers first, then the rows, then a look at the seals.
+"""Sends messages: allocates numbers, writes the rows, then checks whether their buckets were sealed.
 
-A sender that is slow may write behind a seal, where no reader comes. So it looks after its write, and a message that
-is behind a seal is taken back and sent again under a later number. A reader looks after its seal in turn: one of the
-two sees the other. Nothing that was answered waits for repair.
+A slow sender may write into a sealed bucket, which readers have left. So it checks after its write, takes back a
+message in a sealed bucket and sends it again under a later number. A reader reads a bucket again after it sealed it, so
+one of the two sees the other. No acknowledged message depends on repair.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cqs.engines.cassieq.rows import CassieqRows, NewRow
 from cqs.engines.contract import Entry, QueueRef, RejectedEntry, SentEntry
 
 CERTAIN_MS = 600_000
-"""A sender that took longer does not trust that a seal would still be there."""
+"""A sender that took longer treats each bucket as sealed: the seal may have expired."""
 TRIES_MAX = 8
 
 
@@ -42,7 +42,7 @@ class CassieqSender:
         self._known_queues = known_queues
         self._clock = clock
         self.resent = 0
-        """Messages that were behind a seal."""
+        """How many messages were written into sealed buckets."""
 
     async def send(self, q: QueueRef, entries: Sequence[Entry]) -> list[SentEntry | RejectedEntry]:
         known = await self._known_queues.get(q)

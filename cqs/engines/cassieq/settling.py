@@ -1,4 +1,4 @@
-"""Acknowledgements and changes under a pop receipt: conditional on its version, so a late holder loses."""
+"""Acknowledgements and changes under a pop receipt: conditional on its version, so an outdated receipt fails."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cqs.engines.waiters import WaiterRegistry
 
 
 class ReceiptState(enum.StrEnum):
-    """The state of a pop receipt for debug views: the contract's outcomes say less."""
+    """The state of a pop receipt for debug views, in more detail than `Outcome`."""
 
     CURRENT = "current"
     LEASE_ENDED = "lease ended"
-    """The newest delivery, whose message is visible again."""
+    """It is of the newest delivery, but the message is visible again."""
     EXPIRED = "expired"
     """The message was delivered again since."""
     SETTLED = "settled"
@@ -29,7 +29,7 @@ class ReceiptState(enum.StrEnum):
 
 
 def outcome_of(receipt: PopReceipt, row: CassieqMessageRow | None) -> Outcome:
-    """The outcome under a receipt that a row does not accept."""
+    """The outcome of a call whose receipt does not fit the row."""
     if row is None or not row.live or row.tag != receipt.tag or receipt.version > row.version:
         return Outcome.GONE
     return Outcome.STALE
@@ -85,7 +85,7 @@ class CassieqSettler:
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
         known = await self._known_queues.get_for(q, [change.handle for change in changes])
-        return [await self._change(known, q, change, now_ms) for change in changes]  # in order: of one message, maybe
+        return [await self._change(known, q, change, now_ms) for change in changes]  # in order, for one message
 
     async def _change(self, known: CassieqKnownQueue, q: QueueRef, change: Change, now_ms: int) -> Outcome:
         receipt = parse_handle(change.handle)
@@ -102,7 +102,7 @@ class CassieqSettler:
         if change.visible_at_ms is None and change.body is None:
             return Outcome.DONE
         due_ms = change.visible_at_ms
-        if due_ms is not None and due_ms < row.visible_at_ms:  # processes remember when its bucket is due
+        if due_ms is not None and due_ms < row.visible_at_ms:  # other processes cached a later time
             await self._hidden.add(known.key, row.monoton, max(due_ms, now_ms))
         (result,) = await self._writes.apply(known.key, bucket, [write])
         if not result.applied:

@@ -1,5 +1,5 @@
-"""The engine on Cassandra and Redis, named `cqs`. Rows in time buckets are the truth; a sorted set in Redis says which
-messages are visible.
+"""The engine on Cassandra and Redis, named `cqs`. Messages are rows in time buckets in Cassandra; a sorted set in Redis
+says which of them are visible.
 
 It follows the original CQS (seed 000), except that the cache need not be complete: losing it loses no message. FIFO
 queues have a log instead (`fifo`).
@@ -41,7 +41,7 @@ from cqs.engines.waiters import WaiterRegistry
 __all__ = ["ClusterEngine", "open_engine"]
 
 RENEW_INTERVAL_S = 1.0
-"""The interval at which a process looks whether its lease must be renewed, or the live processes read."""
+"""The interval at which a process checks whether to renew its lease, or to read the list of live processes."""
 ROUND_INTERVAL_S = 2.0
 FIFO_POLL_INTERVAL_S = 1.0
 """The poll interval of FIFO queues with waiters while no Redis brings hints from other processes."""
@@ -50,8 +50,8 @@ MAINTENANCE_ROWS = 500
 START_S_MAX = 3.0
 """The time that the start waits for Redis before it continues without it."""
 CLOSE_S_MAX = 10.0
-"""Limit of each step of the end. What is not handed over other processes find as after a death; what is not saved as
-hidden may be delivered twice."""
+"""Limit of each step of the end. Other processes take over what was not handed over as after a crash; messages whose
+visibility was not saved may be delivered twice."""
 
 
 @contextlib.asynccontextmanager
@@ -64,9 +64,9 @@ async def open_engine(
     *,
     rounds: bool = True,
 ) -> AsyncIterator[ClusterEngine]:
-    """The engine and its background tasks. `redis_urls` as in `CNS_REDIS`; without one it never uses Redis.
-    `skew` is the process's; without it, the engine compares the clocks for itself. Without `rounds` the caller
-    calls `renew` and `round` of its background work."""
+    """The engine and its background tasks. `redis_urls` as in `CNS_REDIS`; without one it never uses Redis. `skew` is
+    shared by the process's engines; without it, this engine measures its own. Without `rounds` the caller calls `renew`
+    and `round` of its background work."""
     if skew is None:
         async with (
             open_clock_skew(cassandra, clock) as own,
@@ -96,7 +96,9 @@ async def open_engine(
     announcements = Announcements(caches.hint)
     known_queues, reconciler, work = _background_work(cassandra, clock, rows, caches, announcements)
     fifo = FifoQueues(cassandra, rows, known_queues, clock, LogTime(clock, skew), caches.hint)
-    standard = StandardQueues(rows, caches, known_queues, waiters, reconciler.doubt, announcements.emptied, clock)
+    standard = StandardQueues(
+        rows, caches, known_queues, waiters, reconciler.schedule_comparison, announcements.mass_delete, clock
+    )
     engine = ClusterEngine(rows, servers, known_queues, standard, fifo, work, clock, skew)
 
     renewal = ContentRenewal(caches, known_queues, clock)
@@ -114,7 +116,7 @@ async def open_engine(
         yield engine
     finally:
         await cancel_and_wait(tasks)
-        leaves = cassandra.leaves_site  # another site, with a Redis of its own, is to go on
+        leaves = cassandra.leaves_site  # another site, with its own Redis, takes over
         for name, stop, needed in (
             ("renewal.finish", renewal.finish, leaves),
             ("servers.stop", servers.stop, True),
@@ -142,10 +144,10 @@ def _background_work(
     used = UsedQueues(cassandra)
     owned = OwnedQueues(used, processes, clock)
     announcements.on_process = processes.heard
-    announcements.on_emptied = owned.schedule_check
+    announcements.on_mass_delete = owned.schedule_check
     announcements.on_use = lambda number: owned.schedule_read([number])
     known_queues = ClusterKnownQueues(rows, caches, clock, processes, used)
     reconciler = Reconciler(rows, caches, known_queues, processes, used, clock)
-    looks = OwnerChecks(rows, caches, used, processes, owned, clock)
-    work = BackgroundWork(cassandra, clock, processes, owned, looks, reconciler, known_queues, announcements.use)
+    checks = OwnerChecks(rows, caches, used, processes, owned, clock)
+    work = BackgroundWork(cassandra, clock, processes, owned, checks, reconciler, known_queues, announcements.use)
     return known_queues, reconciler, work

@@ -1,7 +1,7 @@
 """Chooses the locations of sent messages: one open bucket per queue, written by this process only, limited in size.
 
 The writer holds a lease on its bucket: a column that expires by Cassandra's clock. Others seal the bucket only without
-a lease. A send is answered only under a lease that is certainly valid, so no answered message comes after the seal.
+a lease. A send is acknowledged only while the lease is valid, so no acknowledged message is written after the seal.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class OpenBuckets:
     def begin_write(
         self, queue_id: str, generation: int, sizes: Sequence[int], now_ms: int, buckets: int = 1
     ) -> tuple[OpenBucket, list[MessageLocation]]:
-        """A location for each message, in order, all in one bucket, one of `buckets` that the process writes in turn.
+        """Choose a location for each message, in order, all in one bucket, a random one of the process's `buckets`.
         Call `end_write` afterwards."""
         turn = randrange(buckets) if buckets > 1 else 0  # noqa: S311  # no secret
         opened = self._open.get((queue_id, turn))
@@ -109,7 +109,7 @@ class OpenBuckets:
     def _begin_bucket(
         self, queue_id: str, turn: int, of: int, generation: int, now_ms: int, before: OpenBucket | None
     ) -> OpenBucket:
-        """Begin a bucket. Its number is one of every `of`, so that the buckets of one turn are in one shard."""
+        """Begin a bucket. Its number modulo `of` is `turn`, so that the buckets of one turn are in one shard."""
         number = next(self._numbers) % (NUMBERS // of) * of + turn
         name = bucket_name(generation, now_ms, self._node, number)
         opened = OpenBucket(queue_id, generation, now_ms, name, ProcessLease(self._clock, _LEASE_TIMES), of)
@@ -120,7 +120,7 @@ class OpenBuckets:
         return opened
 
     def end_write(self, opened: OpenBucket) -> None:
-        """The send has ended, with or without success."""
+        """Record that a send has ended, with or without success."""
         opened.writes -= 1
         self._check_abandoned(opened)
 

@@ -26,12 +26,12 @@ MaybeOutcome = Outcome | None
 
 
 def cache_epoch(trust: int) -> str:
-    """A name for an epoch of one queue, begun in this epoch of the processes' trust in Redis."""
+    """A name for a new epoch of one queue, under the number of the processes' epoch (`CacheEpoch`)."""
     return f"{trust:0{TRUST_DIGITS}x}{hex_id()[: EPOCH_DIGITS - TRUST_DIGITS]}"
 
 
 def delivered_later(taken: str, epoch: str) -> bool:
-    """Whether the delivery was made in another epoch than `epoch`, and by the present trust."""
+    """Whether the delivery was made in another epoch than `epoch`, and under the same `CacheEpoch` or a later one."""
     return taken != epoch and taken[:TRUST_DIGITS] >= epoch[:TRUST_DIGITS]
 
 
@@ -47,7 +47,7 @@ class CachedMessage(NamedTuple):
     deliveries: int = 0
     first_at_ms: int = 0
     tenant: str = ""
-    """The fairness group; '' for none, or if it is not known of a message that the cache may have."""
+    """The fairness group; '' for none, or if it is unknown and the cache may have the message already."""
 
 
 class MessageLease(NamedTuple):

@@ -1,9 +1,10 @@
-"""Whether Redis is trusted, decided in one place that all processes see: a conditional row in Cassandra.
+"""Decides which Redis server all processes use: by one conditional row in Cassandra, which they all read.
 
-The row has an *epoch* and the run id of the server that is trusted in it; '' if none is, and processes hide messages by
-claims on buckets. A change begins an epoch. Beside the row each process keeps one of its own, which expires: the epoch
-by which it acts, and the server that it reaches. Messages are leased in an epoch once all living processes act by it.
-Until then each process writes what it hides into the rows under the previous epoch.
+The row has the number of an *epoch* and the run id of the server that is *trusted*, i.e. used by all, in it; '' if none
+is: then processes hide messages by claims on buckets. A change of the server, or a loss of its content, begins an
+epoch. Each process also has a row of its own, which expires: the epoch by which it acts, and the server that it
+reaches. Messages are leased in an epoch once all living processes act by it. Until then each process saves what it hid
+under the previous epoch into the messages' rows.
 
 A process is *certain* of its epoch for `CERTAIN_MS` after it began to renew its row. Others wait for it until the row
 expires, which is later, so no two processes lease by different epochs.
@@ -30,7 +31,7 @@ CERTAIN_MS = 4_000
 RENEW_INTERVAL_S = 1.5
 RENEW_TIMEOUT_S = 2.0
 CONFIRM_TRIES = 3
-"""Within the deadline of a call."""
+"""As many as fit into the deadline of a call."""
 EPOCH_START_MAX = 2**31
 
 log = structlog.get_logger(__name__)
@@ -62,14 +63,14 @@ class CacheEpoch:
         self.epoch = 0
         """The epoch by which this process acts."""
         self.reached = ""
-        """The server that this process reaches; of a layout, who this process is and the servers of its settings."""
+        """The server that this process reaches; for a layout, the process's name and its configured servers."""
         self.state = TrustState()
         self.changed = asyncio.Event()
-        """Set when the row is seen to be of another epoch than this process acts by."""
+        """Set when a read of the row shows another epoch than the one by which this process acts."""
 
     @property
     def is_valid(self) -> bool:
-        """Whether no other process acts by a later epoch."""
+        """Whether this process is certain of its epoch: no other process acts by a later one."""
         if self._certain_from is None:
             return False
         return all(now - then < CERTAIN_MS for now, then in zip(self._times(), self._certain_from, strict=True))
@@ -85,17 +86,17 @@ class CacheEpoch:
         self.changed.clear()
 
     async def renew(self) -> TrustState:
-        """Show the state of this process and read the others'."""
+        """Write this process's row and read those of the others."""
         async with self._lock:
             try:
                 async with asyncio.timeout(RENEW_TIMEOUT_S):
                     await self._renew()
             except TimeoutError:
-                raise StoreUnavailable("Cassandra does not confirm in time that Redis is trusted") from None
+                raise StoreUnavailable("Cassandra did not confirm the cache epoch in time") from None
         return self.state
 
     async def ensure_certain(self) -> None:
-        """Renew, once for all concurrent callers, and again if Cassandra only pauses."""
+        """Renew until this process is certain: once for all concurrent callers, and again if Cassandra only pauses."""
         for tries_left in reversed(range(CONFIRM_TRIES)):
             if self._confirming is None or self._confirming.done():
                 self._confirming = asyncio.create_task(self.renew())
@@ -118,11 +119,12 @@ class CacheEpoch:
             self._certain_from = begun
 
     async def _confirm(self, epoch: int) -> bool:
-        """The row of this process may have expired: a later epoch may be decided that the read did not show yet."""
+        """Compare the epoch by a conditional write: this process's row may have expired, and a later epoch begun
+        unseen."""
         return await self._cassandra.run_conditional(schema.CONFIRM_TRUST, epoch, self.name, epoch)
 
     async def read_state(self) -> TrustState:
-        """Read the state, without showing one of this process."""
+        """Read the state, without writing this process's row."""
         self.state = await self._read()
         return self.state
 
@@ -145,13 +147,13 @@ class CacheEpoch:
         epoch = max(before, above) + 1
         if before:
             begun = await self._cassandra.run_conditional(schema.NEXT_TRUST, epoch, server, self.name, before)
-        else:  # by the clock, so that a Redis of a removed keyspace does not know it
+        else:  # from the clock: a Redis may know the numbers of a removed keyspace
             epoch = max(epoch, min(self._clock.wall_ms() // 1000, EPOCH_START_MAX))
             begun = await self._cassandra.run_conditional(schema.FIRST_TRUST, epoch, server, self.name)
         return epoch if begun else 0
 
     async def keep_renewed(self) -> None:
-        """Renew again and again; the first time is the caller's."""
+        """Renew periodically. The caller makes the first renewal."""
         while True:
             await asyncio.sleep(RENEW_INTERVAL_S)
             try:

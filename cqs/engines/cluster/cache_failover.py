@@ -1,4 +1,4 @@
-"""Passes calls to the cache in use: Redis while it is trusted, else the processes' own memory."""
+"""Passes calls to the cache in use: Redis while the processes use it (`cache_epoch`), else each one's own memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CacheFailover:
     """A circuit breaker: after a failure only `CacheSwitch` calls Redis, until it opens a cache again.
 
     Messages are leased only while a cache is open and this process is certain of its epoch, before and after the lease.
-    Other calls need no certainty: the rows are the truth for them.
+    Other calls do not depend on the epoch: the rows in Cassandra decide about them.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class CacheFailover:
         clock: Clock,
         trust: CacheEpoch,
     ) -> None:
-        """`trust` is for processes with a Redis."""
+        """`trust` is used only with a Redis."""
         self._redis = redis
         self._fallback = fallback
         self._unacked = unacked
-        self._doubtful = UnackedDeliveries()
+        self._possibly_repeated = UnackedDeliveries()
         self._rows = rows
         self._clock = clock
         self._trust = trust
@@ -67,7 +67,7 @@ class CacheFailover:
         """Set when Redis failed."""
         self.losses = 0
         self.lookups: Counter[str] = Counter(hit=0, filling=0, miss=0)
-        """Leases by what Redis knew of the queue."""
+        """Leases, by how much of the queue Redis knew."""
         self.on_fallback = True
 
     async def ask(self, question: Callable[[Cache], Awaitable[T]]) -> T:
@@ -96,7 +96,7 @@ class CacheFailover:
                 break
             if taken is not None and taken.leases:  # others may lease the messages meanwhile
                 await self.undo_lease(shard, taken.leases, request.now_ms)
-            taken = LeaseResult()  # of a cache that is not in use any more
+            taken = LeaseResult()  # the cache is no longer in use
         known = "filling" if taken is None or taken.filling else "hit"
         self.lookups["miss" if self.on_fallback else known] += 1
         return taken
@@ -110,9 +110,8 @@ class CacheFailover:
         return self._open.is_set() and self._trust.is_valid
 
     async def reset(self, shard: QueueShard, generation: int) -> None:
-        """As `Cache.reset`. When this returns, every process that uses a cache of the shard was told, or uses this
-        Redis in a later epoch, which begins with what Cassandra has. Raises StoreUnavailable if Cassandra does not
-        confirm the epoch."""
+        """As `Cache.reset`. On return, every process that caches the shard was told, or uses this Redis in a later
+        epoch, which is filled from Cassandra. Raises StoreUnavailable if Cassandra does not confirm the epoch."""
         if self._redis is None:
             await self._fallback.reset(shard, generation)
             return
@@ -127,7 +126,7 @@ class CacheFailover:
 
     @property
     def knows_generations(self) -> bool:
-        """Whether what the cache says of a queue's generation holds for all processes."""
+        """Whether the cache's generation of a queue is valid for all processes."""
         return not self.on_fallback and self._trust.is_valid
 
     @property
@@ -194,7 +193,7 @@ class CacheFailover:
 
     def shut(self) -> None:
         """Lease no messages: the epoch is over."""
-        self.mark_lost("the processes changed the cache")
+        self.mark_lost("the processes use another cache now")
         self._open.clear()
 
     async def replay_changes(self, redis: RedisCache) -> None:
@@ -208,7 +207,7 @@ class CacheFailover:
     # -- what this process hides --------------------------------------------------------------------------------------
 
     def held(self) -> list[QueueShard]:
-        """The shards of which this process hides messages."""
+        """The shards with messages that this process hides."""
         return [*{*self._unacked.shards(), *self._fallback.hidden()}]
 
     async def leave(self, shard: QueueShard) -> bool:
@@ -217,15 +216,15 @@ class CacheFailover:
             self._unacked.add(shard, item)
         return await self.save_hidden(shard)
 
-    def schedule_reconcile(self, shard: QueueShard) -> None:
-        """As `doubt_all_hidden`, of one shard."""
+    def mark_possibly_repeated(self, shard: QueueShard) -> None:
+        """As `mark_all_possibly_repeated`, for one shard."""
         for item in (*self._fallback.hidden().get(shard, ()), *self._still_hidden(shard)):
-            self._doubtful.add(shard, item)
+            self._possibly_repeated.add(shard, item)
 
-    def doubt_all_hidden(self) -> None:
-        """Others may have delivered the messages that this process hides: it did not save their visibility in time."""
+    def mark_all_possibly_repeated(self) -> None:
+        """Mark what this process hides: others may have delivered it, since its visibility was not saved in time."""
         for shard in self.held():
-            self.schedule_reconcile(shard)
+            self.mark_possibly_repeated(shard)
 
     async def save_all_hidden(self) -> bool:
         """Save the visibility of all deliveries of this process in the rows. Returns whether that worked."""
@@ -256,11 +255,11 @@ class CacheFailover:
         return True
 
     def count_if_repeated(self, shard: QueueShard, key: DeliveryKey, row: MessageRow | None) -> None:
-        """Note a settlement that the cache could not judge. A delivery that others repeated is counted once, here or
-        where the other one is settled."""
-        doubtful = self._doubtful.remove(shard, key.location)
+        """Count a settlement that the cache could not judge, if its delivery was repeated: here, or where the other
+        delivery is settled, but not in both places."""
+        repeated = self._possibly_repeated.remove(shard, key.location)
         if row is None:
-            self._repeated += doubtful
+            self._repeated += repeated
         elif row.taken:
             self._repeated += delivered_later(row.taken, key.epoch)
 
@@ -270,7 +269,7 @@ class CacheFailover:
         return self._repeated + self._fallback.duplicates + (self._redis.duplicates if self._redis else 0)
 
     async def close(self) -> None:
-        """Save what this process hides, so that it stays hidden."""
+        """Save the visibility of what this process hides."""
         self._open.clear()
         if self.on_fallback:
             await self._fallback.close()

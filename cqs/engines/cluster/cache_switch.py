@@ -1,5 +1,5 @@
-"""Moves a process from one epoch of the trust in Redis to the next: watches Redis, proposes epochs, saves what is
-hidden when one ends, and opens the cache of the next."""
+"""Moves a process from one cache epoch (`CacheEpoch`) to the next: watches Redis, proposes epochs, saves the hidden
+messages of an epoch that ends, and opens the cache of the next."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from cqs.engines.cluster.redis.cache import RedisCache
 WATCH_INTERVAL_S = 1.0
 FALLBACK_INTERVAL_S = 0.5
 SWITCH_INTERVAL_S = 0.1
-"""The pauses between two steps: while Redis is in use, while it is not, and while nothing is."""
+"""The pauses between two steps: while Redis is in use, while the fallback is, and while no cache is open."""
 JOIN_MS = 3_000
-"""How long a starting process tries to reach Redis before it makes all others do without it."""
+"""How long a starting process tries to reach Redis before it proposes that all processes do without it."""
 SAVE_MS_MAX = 10_000
-"""The longest time that a process tries to save what it hides; the others wait for it."""
+"""The longest time that a process tries to save its hidden messages; the others wait for it."""
 REGISTER_MS_MAX = 2_000
-"""After this time a process that began an epoch has registered it in Redis, or died before."""
+"""After this time a process that began an epoch has registered it in Redis, or it died before."""
 UNSTEADY_MS = 60_000
 RETURN_PAUSE_MS = 1_000
 RETURN_PAUSE_MS_MAX = 30_000
-"""A process that made all others do without Redis again within `UNSTEADY_MS` waits before it reports that it reaches
-it: each change fills all queues again."""
+"""A process that twice within `UNSTEADY_MS` made all others do without Redis waits before it reports that it reaches
+Redis again: each change fills all queues again."""
 
 log = structlog.get_logger(__name__)
 
 
 class ReturnPause:
-    """The pause in which a process that lost Redis repeatedly does not report that it reaches it again."""
+    """The pause before a process that lost Redis repeatedly reports that it reaches it again."""
 
     def __init__(self) -> None:
         self._lost_ms: int | None = None
@@ -89,7 +89,7 @@ class CacheSwitch:
             await cancel_and_wait([renewing])
 
     async def _pause(self) -> None:
-        """Wait until the next step is due, Redis is lost, or the trust in it changes."""
+        """Wait until the next step is due, Redis is lost, or the epoch changes."""
         pause_s = SWITCH_INTERVAL_S
         if self._failover.is_open:
             pause_s = FALLBACK_INTERVAL_S if self._failover.on_fallback else WATCH_INTERVAL_S
@@ -143,10 +143,10 @@ class CacheSwitch:
         until_ms = self._clock.monotonic_ms() + SAVE_MS_MAX
         self._failover.shut()
         if not in_time:
-            self._failover.doubt_all_hidden()
+            self._failover.mark_all_possibly_repeated()
         while not await self._failover.save_all_hidden():
             if self._clock.monotonic_ms() >= until_ms:
-                self._failover.doubt_all_hidden()
+                self._failover.mark_all_possibly_repeated()
                 break
             await asyncio.sleep(SWITCH_INTERVAL_S)
         self._unregistered_ms = 0
@@ -154,7 +154,7 @@ class CacheSwitch:
         await self._trust.renew()
 
     def _wanted(self, state: TrustState, reached: str) -> str | None:
-        """The server to trust in a new epoch, '' for none; None to keep the present one."""
+        """The server to use in a new epoch, '' for none; None to keep the present epoch."""
         if not reached and not self._failover.losses and self._clock.monotonic_ms() - self._began_ms < JOIN_MS:
             return None
         if not state.epoch:
@@ -166,7 +166,7 @@ class CacheSwitch:
             return None
         if reached == state.server:
             return reached if self._redis.lost_epoch == state.epoch else None
-        # Another server has taken over, unless this process never reached the one that the others trust.
+        # Another server has taken over, unless this process never reached the one that the others use.
         return reached if self._redis.epoch == state.epoch else ""
 
     async def _propose(self, server: str) -> None:

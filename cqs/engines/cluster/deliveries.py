@@ -71,8 +71,8 @@ class DeliveryBuilder:
     async def _read_and_count(
         self, queue: ClusterKnownQueue, leases: list[MessageLease], now_ms: int
     ) -> dict[MessageLocation, MessageRow]:
-        """The cache counts deliveries, too: only a redrive policy needs counts that survive it. A delivery without
-        Redis is noted in the row, so that a repeated one is counted."""
+        """Read the rows, and count deliveries in them for a redrive policy, whose counts must survive the cache. A
+        delivery without Redis is noted in its row, so that a duplicate is counted."""
         reading = self._rows.read(queue.q.id, [lease.key.location for lease in leases])
         notes: list[Coroutine[Any, Any, None]] = []
         if queue.q.max_receives:

@@ -1,4 +1,4 @@
-"""The queues that this process uses: their generations, their owners' notice, and the running fills of their cache."""
+"""The queues that this process uses: their generations, their rows in the table of uses, and fills of their cache."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GENERATION_AGE_MS_MAX = 5_000
 GENERATION_AGE_CACHED_MS_MAX = 60_000
 """The same while Redis, which reports a purge with each answer, is in use."""
 NOTE_AGE_MS_MAX = 86_400_000
-"""The greatest age of the note that this process uses a queue."""
+"""The greatest age of the row which says that this process uses a queue."""
 FILL_RETRY_S = 0.25
 FILL_CLOSE_S = 5.0
 FILL_WAIT_S = 1.0
@@ -46,7 +46,7 @@ class ClusterKnownQueue:
         self.generation = generation
         self.read_ms = read_ms
         self.used_ms = read_ms
-        self.turn = 0  # of the shards from which messages are leased
+        self.turn = 0  # counts leases: each begins with the next shard
         self.deleted = 0  # messages that this process deleted since it told the queue's owner
         self.sent_ms = 0  # when this process last sent to the queue
         self.noted: tuple[str, QueueRef] | None = None  # as (name of this process, queue) in the table of uses
@@ -67,8 +67,8 @@ class _Fill(NamedTuple):
 
 
 class ClusterKnownQueues:
-    """For the owners: `used_slices` collects the slices in which this process uses another queue, `sends` when it first
-    sent to a queue since they were asked."""
+    """For the owners of queues: `used_slices` has the slices in which this process began to use a queue, `sends` the
+    time of its first send to each queue, both since the last round of the background work."""
 
     def __init__(
         self, rows: MessageRows, caches: CacheRouter, clock: Clock, processes: LiveProcesses, used: UsedQueues
@@ -102,12 +102,13 @@ class ClusterKnownQueues:
         return queue
 
     async def verified(self, queue: ClusterKnownQueue) -> int:
-        """The queue's generation, read after this call began: no Redis has confirmed that it is still the known one."""
+        """Read the queue's generation now: no Redis has confirmed the known one."""
         queue.observe_generation(await self._reads.read(queue.q))
         return queue.generation
 
     async def get_for(self, q: QueueRef, generations: Iterable[int]) -> ClusterKnownQueue:
-        """For handles of messages of these generations: one newer than is known tells of another process's purge."""
+        """For handles of messages of these generations: one newer than the known one means that another process
+        purged."""
         queue = await self.get(q)
         if queue.generation != DROPPED and max(generations, default=0) > queue.generation:
             await self.verified(queue)

@@ -31,7 +31,7 @@ class ExpiringQueue(Protocol):
 async def drop_empty(
     rows: MessageRows, queue: OwnedQueue, listed: Sequence[ListedBucket], budget: int, now_ms: int
 ) -> int:
-    """Seal buckets whose writers are gone, and remove sealed ones that are empty: nothing comes after a seal.
+    """Seal buckets whose writers are gone, and remove sealed ones that are empty: nothing is written after a seal.
 
     Messages are mostly deleted in their order: the oldest buckets are examined up to the first with messages, then
     `EMPTY_CHECKS` of the others in turn.
@@ -55,7 +55,7 @@ async def drop_empty(
 
 
 async def _is_empty(rows: MessageRows, queue: OwnedQueue, bucket: str) -> bool:
-    """Passes over each deleted row once."""
+    """Begins after the deleted rows of the oldest bucket that an earlier call passed."""
     before, cleared = queue.oldest
     first = await rows.first(queue.q.id, bucket, cleared if before == bucket else -1)
     if first is not None:

@@ -1,7 +1,7 @@
 """Finds the oldest message of a queue. A process passes over each deleted row once, not at each call.
 
-Cassandra reads a deleted row for as long as its table remembers it, so a search from a bucket's beginning takes longer
-with every delete. A process remembers up to where each bucket has no messages."""
+Cassandra keeps deleted rows as tombstones for a while, so a search from a bucket's start takes longer with every
+delete. A process caches up to where each bucket has no messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OldestMessages:
         cleared: dict[str, int] = {}
         born_at_ms = 0
         async for bucket in buckets_of(self._rows, QueueShard(queue_id), generation):
-            if born_at_ms:  # behind the oldest message: what is known of these buckets stays
+            if born_at_ms:  # later than the oldest message: keep what is known
                 cleared |= {bucket: before[bucket]} if bucket in before else {}
                 continue
             settled = (now_ms - RECONCILE_AGE_MS - start_of(bucket)) << COUNTER_BITS

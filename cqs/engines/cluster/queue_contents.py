@@ -25,7 +25,7 @@ from cqs.engines.contract import Counts, PeekPage
 BY_ROWS_S = 1.5
 """The time that counts and a peek wait for the rows."""
 LAST_MS_MAX = 300_000
-"""The age up to which the last counts stand for those that cannot be read in time."""
+"""The greatest age of the last counts that are returned if the rows are not read in time."""
 LAST_MAX = 10_000
 """Shards whose last counts are kept."""
 
@@ -115,8 +115,8 @@ class QueueContents:
         question: Callable[[Cache, bool], Awaitable[T | None]],
         by_rows: Callable[[], Awaitable[T]],
     ) -> _ShardAnswer[T]:
-        """The answer of a filled cache. During a fill that takes long, that of the messages which are in the cache; if
-        there is none yet, that of the rows, if they are read in time: the fill may not have begun."""
+        """Ask the filled cache. During a long fill, ask the cache for the messages that it has; if it has none yet, ask
+        the rows, and use their answer if it is in time: the fill may not have begun."""
         for waits in (True, False):
             answer = await self._caches.ask(shard, lambda cache: question(cache, True))
             if answer is not None or queue.generation == DROPPED:
@@ -133,5 +133,5 @@ class QueueContents:
             return _ShardAnswer(answer, is_whole=False)
 
     async def close(self) -> None:
-        """End what counts left running."""
+        """Cancel reads that counts left running."""
         await self._by_rows.close()

@@ -1,7 +1,7 @@
 """Adds messages to Redis that it lacks: those whose sender died, or could not add them, after it wrote their rows.
 
-Nothing is compared while all goes well. A sender that met an error compares what it wrote itself; what a dead process
-wrote last is compared by the owners of its queues.
+Without errors nothing is compared. After an error the sender itself compares what it wrote; what a dead process wrote
+last is compared by the owners of its queues.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def finish_deletes(rows: MessageRows, redis: RedisCache, shard: QueueShard
         redis.finish_delete(shard, left)
 
 
-class _Doubt:
+class _Comparison:
     __slots__ = ("begun_ms", "compared", "since_ms")
 
     def __init__(self, since_ms: int, begun_ms: int) -> None:
@@ -82,7 +82,7 @@ class Reconciler:
         self._processes = processes
         self._used = used
         self._clock = clock
-        self._doubts: dict[str, _Doubt] = {}
+        self._comparisons: dict[str, _Comparison] = {}
         self._undone: dict[_Undone, tuple[QueueUse, int]] = {}  # with the time when its process was found dead
         self._in_use: dict[CacheFailover, _InUse] = {}
         self._begun_ms = clock.now_ms()
@@ -93,17 +93,17 @@ class Reconciler:
         """The time for which the most overdue comparison has been waiting."""
         now_ms = self._clock.monotonic_ms()
         since_ms = [begun_ms for _, begun_ms in self._undone.values()]
-        return max([now_ms - at_ms for at_ms in (*since_ms, *[one.due_ms for one in self._doubts.values()])] + [0])
+        return max([now_ms - at_ms for at_ms in (*since_ms, *[one.due_ms for one in self._comparisons.values()])] + [0])
 
-    def doubt(self, queue_id: str, since_ms: int) -> None:
-        """Rows that this process wrote since then may exist without being in Redis."""
-        before = self._doubts.get(queue_id)
-        doubt = self._doubts[queue_id] = _Doubt(since_ms, self._clock.monotonic_ms())
+    def schedule_comparison(self, queue_id: str, since_ms: int) -> None:
+        """Compare the queue soon: rows that this process wrote since then may be missing in Redis."""
+        before = self._comparisons.get(queue_id)
+        comparison = self._comparisons[queue_id] = _Comparison(since_ms, self._clock.monotonic_ms())
         if before is not None:
-            doubt.since_ms = min(before.since_ms, since_ms)
+            comparison.since_ms = min(before.since_ms, since_ms)
 
     def add_undone(self, uses: Sequence[QueueUse]) -> None:
-        """Queues that dead processes used."""
+        """Add uses of queues by processes that died."""
         for use in uses:
             self._undone.setdefault(_Undone(use.q.id, use.node), (use, self._clock.monotonic_ms()))
 
@@ -116,12 +116,12 @@ class Reconciler:
             await self._report_deletes()
         except CacheUnavailable:
             return False
-        return not self._doubts
+        return not self._comparisons
 
     async def step(self) -> None:
         await self._report_deletes()
-        self._doubt_after_losses()
-        await self._compare_doubts()
+        self._compare_after_losses()
+        await self._compare_scheduled()
         undone = list(self._undone.items())
         for at in range(0, len(undone), QUEUES_AT_ONCE):
             await asyncio.gather(*[self._finish(key, use) for key, (use, _) in undone[at : at + QUEUES_AT_ONCE]])
@@ -131,8 +131,8 @@ class Reconciler:
             if failover.redis is not None:
                 await failover.redis.flush_finished_deletes()
 
-    def _doubt_after_losses(self) -> None:
-        """After a Redis was lost, doubt all that was sent meanwhile."""
+    def _compare_after_losses(self) -> None:
+        """After a Redis was lost, compare all that was sent meanwhile."""
         now_ms = self._clock.now_ms()
         before, self._in_use = self._in_use, {}
         for failover in self._caches.failovers():
@@ -144,11 +144,11 @@ class Reconciler:
                 since_ms = in_use.at_ms - RECONCILE_AGE_MS
                 for queue in self._known_queues:
                     if queue.sent_ms >= since_ms:
-                        self.doubt(queue.q.id, since_ms)
+                        self.schedule_comparison(queue.q.id, since_ms)
             self._in_use[failover] = _InUse(failover.losses, now_ms)
 
     def _redises(self, queue_id: str) -> list[tuple[QueueShard, RedisCache]] | None:
-        """The queue's caches in Redis; None if one of them is lost: comparing waits for its return."""
+        """The queue's caches in Redis; None if one of them is lost: comparisons wait for its return."""
         found: list[tuple[QueueShard, RedisCache]] = []
         for shard in self._caches.shards(queue_id):
             failover = self._caches.at(shard)
@@ -160,20 +160,20 @@ class Reconciler:
 
     # -- what this process wrote --------------------------------------------------------------------------------------
 
-    async def _compare_doubts(self) -> None:
+    async def _compare_scheduled(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        for queue_id, doubt in list(self._doubts.items()):
+        for queue_id, comparison in list(self._comparisons.items()):
             redises = self._redises(queue_id)
-            if doubt.due_ms > now_ms or redises is None:
+            if comparison.due_ms > now_ms or redises is None:
                 continue
             try:
-                await self._compare_own(redises, queue_id, doubt.since_ms)
+                await self._compare_own(redises, queue_id, comparison.since_ms)
             except CnsError as error:  # go on with the other queues
                 log.warning("redis.reconcile_failed", queue=queue_id, error=str(error))
                 continue
-            doubt.compared += 1
-            if doubt.compared == len(COMPARED_AFTER_MS) and self._doubts.get(queue_id) is doubt:
-                del self._doubts[queue_id]
+            comparison.compared += 1
+            if comparison.compared == len(COMPARED_AFTER_MS) and self._comparisons.get(queue_id) is comparison:
+                del self._comparisons[queue_id]
 
     async def _compare_own(self, redises: list[tuple[QueueShard, RedisCache]], queue_id: str, since_ms: int) -> None:
         buckets = await self._buckets_of(queue_id, self._rows.node)

@@ -18,11 +18,11 @@ from cqs.engines.cluster.schema import PAGE_ROWS
 RECONCILE_AGE_MS = 5_000
 """A row of this age is in the cache, or its writer could not add it."""
 FILLS_MAX = 64
-"""Fills under way in this process. More wait: a filler that pauses for seconds is taken for dead."""
+"""The most fills under way in this process. Others wait: a filler that pauses for seconds is taken for dead."""
 FILL_STEPS_AT_ONCE = 8
 FILL_STEP_PAGES = 5
 TAIL_MS = 120_000
-"""Writes of a process older than this, by its own clock, were announced before its end."""
+"""What a process wrote this long before its last message, by its own clock, it added to the cache before it ended."""
 
 
 class FillSlots:
@@ -74,7 +74,7 @@ async def has_messages(rows: MessageRows, queue_id: str, bucket: str) -> bool:
 
 
 def cached_messages(headers: list[RowHeader], now_ms: int | None = None) -> list[CachedMessage]:
-    """When they are due by now; without it, in the lasting order of the rows. Expired messages are included: only a
+    """Without `now_ms`, due as the rows say; with it, as they are due by then. Expired messages are included: only a
     receive knows the queue's current retention."""
     return [
         CachedMessage(

@@ -1,6 +1,6 @@
-"""Counts and peeks from the rows, of queues whose cache has nothing yet: many at once after a loss of Redis.
+"""Counts and peeks from the rows, for queues whose cache has nothing yet: many at once after a loss of Redis.
 
-A scan of a shard's rows takes as long as the shard is deep, so callers share one, and only few run at one time.
+The time of a scan grows with the messages of the shard, so callers share one, and only few run at one time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads and writes messages as rows of Cassandra, which are the truth."""
+"""Reads and writes messages as rows of Cassandra. A message exists exactly while its row does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cqs.engines.contract import Entry
 HIDE_BATCH = 100
 FIRST_ROWS = 10
 SEALS_MAX = 5
-"""Seals that one send may meet before it fails."""
+"""The most seals that one send may meet before it fails."""
 
 
 class MessageRow(NamedTuple):
@@ -39,7 +39,7 @@ class MessageRow(NamedTuple):
     """The cache's epoch in which the message was last delivered without Redis."""
 
     def due_ms(self, now_ms: int) -> int:
-        """As of `RowHeader`."""
+        """See `RowHeader.due_ms`."""
         return _due_ms(self.born_at_ms, self.visible_at_ms, now_ms)
 
 
@@ -55,7 +55,7 @@ class RowHeader(NamedTuple):
     tenant: str
 
     def due_ms(self, now_ms: int) -> int:
-        """When it is visible. One that was sent without a delay is so by now, however far its sender's clock was
+        """When it becomes visible. A message without a delay is visible by `now_ms`, even if its sender's clock was
         ahead."""
         return _due_ms(self.born_at_ms, self.visible_at_ms, now_ms)
 
@@ -71,7 +71,7 @@ class ListedBucket(NamedTuple):
 
     @property
     def sealed(self) -> bool:
-        """Whether no message comes after those that are in it now."""
+        """Whether no message is added to it any more."""
         return self.state == schema.SEALED
 
 
@@ -127,7 +127,7 @@ class MessageRows:
         self, queue_id: str, generation: int, entries: Sequence[Entry], now_ms: int, buckets: int = 1
     ) -> list[MessageLocation]:
         """Insert the messages by one write into one of `buckets` buckets, and in parallel another write if the bucket
-        is new. When this returns, no message is behind a seal."""
+        is new. On return, all are in buckets that were not sealed before."""
         sizes = [len(entry.body) for entry in entries]
         for _ in range(SEALS_MAX):
             opened, locations = self._open_buckets.begin_write(queue_id, generation, sizes, now_ms, buckets)
@@ -141,7 +141,7 @@ class MessageRows:
         raise StoreUnavailable("the queue's buckets are sealed again and again")
 
     async def _write(self, opened: OpenBucket, locations: Sequence[MessageLocation], entries: Sequence[Entry]) -> bool:
-        """Returns False if the bucket was sealed, so that the messages may be behind the seal."""
+        """Returns False if the bucket was sealed, perhaps before the messages were written."""
         write_us = self._write_us()
         inserts = [
             (schema.INSERT, _values(opened.queue_id, location, entry, write_us))
@@ -229,14 +229,15 @@ class MessageRows:
         )
 
     async def replace_body(self, queue_id: str, location: MessageLocation, body: bytes) -> None:
-        """The new body is dated after the one that it replaces, whose writer's clock may be ahead."""
+        """The new body's write timestamp is above that of the old body, whose writer's clock may be ahead."""
         write_us = self._write_us()
         for (replaced_us,) in await self._cassandra.run(schema.BODY_DATE, queue_id, *location):
             write_us = max(write_us, (replaced_us or 0) + 1)
         await self._cassandra.run(schema.REPLACE_BODY, write_us, body, queue_id, *location)
 
     async def delete(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
-        """One write per bucket, in parallel. It wins over the insert, whatever the clock of its process said."""
+        """One write per bucket, in parallel. It supersedes the insert, whatever the clock of the inserting process
+        said."""
         now_ms = self._clock.wall_ms()
         by_bucket: dict[str, list[tuple[object, ...]]] = {}
         for location in locations:
@@ -291,7 +292,8 @@ class MessageRows:
         return await self._cassandra.run_conditional(schema.SEAL_BUCKET, queue_id, bucket)
 
     async def remove_sealed(self, queue_id: str, bucket: ListedBucket) -> None:
-        """Remove a sealed bucket without messages. The deletion does not cover what is dated after the seal."""
+        """Remove a sealed bucket without messages. The deletion does not cover writes with a timestamp after the
+        seal."""
         await self._remove(queue_id, bucket.name, bucket.state_us)
 
     async def remove_garbage(self, queue_id: str, bucket: str) -> None:
@@ -307,12 +309,12 @@ class MessageRows:
         return [ListedGarbage(*row) for row in await self._cassandra.run(schema.LIST_GARBAGE, n)]
 
     async def forget_garbage(self, garbage: ListedGarbage) -> None:
-        """Remove exactly this entry: a purge that came meanwhile has another one."""
+        """Remove exactly this entry: a purge since then has an entry of its own."""
         await self._cassandra.run(schema.REMOVE_GARBAGE, garbage.written_us, garbage.queue_id)
 
     def _write_us(self) -> int:
-        """The wall clock: a test clock that was advanced must not date writes after deletes. It rises from write to
-        write, since of two writes with one date the greater value wins."""
+        """A write timestamp, by the wall clock: an advanced test clock must not put writes after deletes. It rises from
+        write to write, since of two writes with one timestamp the greater value wins."""
         self._last_write_us = max(self._clock.wall_ms() * 1000, self._last_write_us + 1)
         return self._last_write_us
 

@@ -4,12 +4,12 @@ A *bucket* is a partition that one process writes and all read. Its name has the
 its writer, so names sort by time within a generation; nothing is decided by that time alone. A purge raises the
 generation.
 
-The state of a bucket is `open`, then `sealed` for good. `writer` expires by Cassandra's clock: it is the lease of the
-writer, without which others may seal. Only sealed buckets are removed, and the deletion is dated by the seal. An
-opening is dated before everything else, so that a late one changes nothing; all else in the row is conditional.
+The state of a bucket is `open`, then `sealed` for good. `writer` is the writer's lease, which expires by Cassandra's
+clock; then others may seal the bucket. Only sealed buckets are removed, with the write timestamp of the seal. An
+opening has the lowest write timestamp, so that a late one changes nothing; all other writes of the row are conditional.
 
-Each write of a message carries its own timestamp; that of a delete is `DELETE_AHEAD_US` ahead, so that it wins over
-concurrent writes of nodes with slow clocks. A deleted row is never written again, because locations are not reused.
+Each write of a message carries its own timestamp; that of a delete is `DELETE_AHEAD_US` ahead, so that it supersedes
+concurrent writes although clocks differ. A deleted row is never written again, because locations are not reused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BUCKET_BYTES_MAX = 32 * 1024 * 1024
 """The writer closes a bucket at the first of these limits."""
 BUCKET_LEASE_S = 600
 BUCKET_LEASE_CERTAIN_MS = 300_000
-"""The writer answers no send under an older lease. The rest of the time is for clocks of Cassandra that differ."""
+"""The writer acknowledges no send under an older lease. The rest allows for different clocks of Cassandra's nodes."""
 BUCKET_LEASE_RENEW_MS = 150_000
 TTL_S = 31 * 86_400
 """Longer than any retention (30 days for internal queues): reads decide what has expired."""
@@ -105,7 +105,7 @@ DELETE = Statement("DELETE FROM cqs_messages USING TIMESTAMP ? WHERE queue = ? A
 ADD_GARBAGE = Statement("INSERT INTO cqs_garbage (one, queue, below) VALUES (1, ?, ?)")
 LIST_GARBAGE = Statement("SELECT queue, below, WRITETIME(below) FROM cqs_garbage WHERE one = 1 LIMIT ?")
 REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage USING TIMESTAMP ? WHERE one = 1 AND queue = ?")
-"""Dated as the entry that was read: a purge or drop that came meanwhile keeps its own."""
+"""With the write timestamp of the entry that was read: an entry of a purge or drop since then is kept."""
 
 READ_TRUST = Statement(f"SELECT epoch, server, node, seen, reached FROM cqs_cache WHERE cache = ? LIMIT {PAGE_ROWS}")
 RENEW_TRUST = Statement("INSERT INTO cqs_cache (cache, node, seen, reached) VALUES (?, ?, ?, ?) USING TTL ?")

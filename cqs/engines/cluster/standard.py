@@ -1,4 +1,4 @@
-"""The engine's operations on standard queues. The rows are the truth; the cache says which messages are visible.
+"""The engine's operations on standard queues. Messages are rows; the cache says which of them are visible.
 
 Statements: send 1 (2 for a new bucket), receive 1 read per bucket (with a redrive policy also 1 batch of counts),
 visibility change 0, delete 1 per bucket.
@@ -40,8 +40,8 @@ from cqs.engines.contract import (
 from cqs.engines.waiters import WaiterRegistry
 
 DELETES_PER_LOOK = 10_000
-"""Deletes after which a process tells the queue's owner, which looks for empty buckets: each had 50,000 messages or
-fewer."""
+"""After this many deletes a process tells the queue's owner, which checks for empty buckets. A bucket has at most
+50,000 messages."""
 GENERATIONS_MAX = 5
 """Purges that one send may meet before it fails."""
 FILLS_MAX = 2
@@ -53,8 +53,8 @@ EXPIRED_AT_ONCE = 1_000
 
 
 class StandardQueues:
-    """`doubt(queue id, since)` asks for a comparison of what this process wrote with the cache; `emptied(queue id)` is
-    called after many deletes."""
+    """`schedule_comparison(queue id, since)` has what this process wrote compared with the cache; `on_mass_delete(queue
+    id)` is called after many deletes."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class StandardQueues:
         caches: CacheRouter,
         known_queues: ClusterKnownQueues,
         waiters: WaiterRegistry,
-        doubt: Callable[[str, int], None],
-        emptied: Callable[[str], None],
+        schedule_comparison: Callable[[str, int], None],
+        on_mass_delete: Callable[[str], None],
         clock: Clock,
     ) -> None:
         self._rows = rows
@@ -71,8 +71,8 @@ class StandardQueues:
         self._known_queues = known_queues
         self._delivery_builder = DeliveryBuilder(rows, caches)
         self._contents = QueueContents(rows, caches, known_queues, clock)
-        self._doubt = doubt
-        self._emptied = emptied
+        self._schedule_comparison = schedule_comparison
+        self._on_mass_delete = on_mass_delete
         self.waiters = waiters
 
     # -- sending ------------------------------------------------------------------------------------------------------
@@ -89,9 +89,9 @@ class StandardQueues:
                 locations = await self._rows.insert(q.id, generation, entries, now_ms, self._buckets_of(q))
                 current = await self._announce(queue, locations, entries, now_ms)
             except BaseException:  # of whatever kind, a cancellation too: rows may exist that the cache lacks
-                self._doubt(q.id, now_ms)
+                self._schedule_comparison(q.id, now_ms)
                 raise
-            self._known_queues.sends.setdefault(q.id, now_ms)  # now that a look finds the rows
+            self._known_queues.sends.setdefault(q.id, now_ms)  # after the write: an owner's check finds the rows
             if current == generation:
                 return [
                     SentEntry(entry.id, location.sequence) for entry, location in zip(entries, locations, strict=True)
@@ -235,13 +235,13 @@ class StandardQueues:
                 await self._caches.ask(shard, lambda cache: cache.undo_delete(shard, items, now_ms))
             raise
         except asyncio.CancelledError:  # the caller has gone: the delete is finished all the same
-            self._doubt(queue.q.id, now_ms)
+            self._schedule_comparison(queue.q.id, now_ms)
             raise
         await failover.finish_delete(shard, locations, redis_knows=redis_knows)
         queue.deleted += len(locations)
         if queue.deleted >= DELETES_PER_LOOK:
             queue.deleted = 0
-            self._emptied(queue.q.id)
+            self._on_mass_delete(queue.q.id)
         return outcomes
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
@@ -269,7 +269,7 @@ class StandardQueues:
         (outcome,) = await self._resolve_unknown(queue, [key], [hidden])
         if outcome is Outcome.DONE and (hidden is None or self._caches.at(shard).on_fallback):
             hidden_message = CachedMessage(key.location, due_ms)
-            await self._rows.keep_hidden(queue_id, [hidden_message])  # for the cache that hides it from now on
+            await self._rows.keep_hidden(queue_id, [hidden_message])  # another cache reads it there
         return outcome
 
     async def _resolve_unknown(
@@ -311,7 +311,7 @@ class StandardQueues:
     # -- the whole queue ----------------------------------------------------------------------------------------------
 
     async def begin_generation(self, q: QueueRef, generation: int, now_ms: int) -> None:
-        """The queue's earlier messages are gone; all messages if `generation` is DROPPED."""
+        """Drop the queue's earlier messages; all messages if `generation` is DROPPED."""
         (await self._known_queues.get(q)).observe_generation(generation)
         await self._caches.reset(q.id, generation)
         if generation == DROPPED:

@@ -1,7 +1,7 @@
-"""The deliveries of this process that are not settled, so that their messages stay hidden if Redis loses them.
+"""The unsettled deliveries of this process, so that their messages stay hidden if Redis loses them.
 
-It is memory beside Redis and costs no write. When Redis is lost, the visibility of these messages is saved in their
-rows once, and the next cache starts from the rows.
+They are kept in memory and cost no write. When Redis is lost, the visibility of these messages is saved in their rows
+once, and the next cache starts from the rows.
 """
 
 from __future__ import annotations

@@ -108,6 +108,7 @@ class EmbeddedEngine(LocalEngine):
         return settled
 
     async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
+        await self._database.flush()  # a lease is answered before its commit
         generation = self._state.committed_generation(q)
         if generation is None:
             return PeekPage()

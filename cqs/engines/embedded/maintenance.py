@@ -12,7 +12,7 @@ EXAMINED_ROWS = 100
 """Messages of a queue, soonest due first, that are examined for expired ones."""
 
 REMEMBER_DROPPED_MS = 2 * 86_400_000
-"""The time for which a dropped queue is remembered, so that a late request for it cannot make it again."""
+"""How long a dropped queue is remembered, so that a late request for it cannot create it again."""
 
 
 def maintain(state: TransactionState, budget: int, now_ms: int) -> int:

@@ -48,7 +48,7 @@ class TransactionState:
 
     def queue_state(self, q: QueueRef, now_ms: int) -> QueueState | None:
         """The queue's state, created at its first use; None if the queue was dropped. It takes over the attributes of
-        `q` unless those of a newer version are known: a long poll has those of its begin."""
+        `q` unless it has those of a newer version: a long poll has those of its start."""
         queue = self._queues.get(q.id)
         if queue is None:
             if q.id in self._dropped:

@@ -27,7 +27,7 @@ POLL_INTERVAL_S = 0.5
 MAINTENANCE_INTERVAL_S = 15.0
 MAINTENANCE_ROWS = 500
 CLOSE_S_MAX = 5.0
-"""The time to finish pipes and give up leases; what is left ends with its lease."""
+"""Limit for finishing pipes and giving up leases at the end; leases that are left expire."""
 
 
 @contextlib.asynccontextmanager

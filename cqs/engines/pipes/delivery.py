@@ -20,7 +20,7 @@ from cqs.engines.pipes.selection import SelectedMessage
 from cqs.engines.pipes.view import Item, PipeView
 
 RETRY_MS = 1_000
-"""The delay before a message is popped again whose payload is missing, since its push has not ended."""
+"""The delay before a message without a payload is popped again: its push has not ended."""
 
 _Part = tuple[Statement, Sequence[object]]
 
@@ -138,8 +138,8 @@ class PipeDeliveryBuilder:
         """Make messages visible again: the lease ended before their pop did, or the store failed. The deliveries do not
         count.
 
-        What waited is popped once more, to be visible soon: this write is later than the undone pop, even if that
-        arrives after it, and earlier than the pops of the next owner.
+        A message that waited is popped once more, to be visible soon. The timestamp of this write is above that of the
+        undone pop, even if that arrives later, and below those of the next owner's pops.
         """
         until_ms = self._clock.now_ms() + schema.UNDONE_MS
         try:
@@ -162,7 +162,8 @@ class PipeDeliveryBuilder:
                 await self._writes.run(queue_id, view.name, [part])
 
     async def _retry_soon(self, request: PopRequest, view: PipeView, pops: Sequence[_Pop]) -> None:
-        """These payloads are not there: deleted, or, while the pipe is pushed to, not written yet."""
+        """Pop these messages again soon: their payloads were deleted or, while the pipe is open, are not written
+        yet."""
         if not pops:
             return
         view.miss()

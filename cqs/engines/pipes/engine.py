@@ -39,7 +39,7 @@ from cqs.engines.waiters import WaiterRegistry
 NAME = "pipes"
 POPPERS_MAX = 20_000
 IDLE_MS = 1_000
-"""After this time without a receive a popper releases its pipes to those of other processes."""
+"""After this time without a receive a popper releases its pipes to the poppers of other processes."""
 
 
 class PipesEngine(StandardQueueEngine, StatisticsView):
@@ -222,7 +222,7 @@ class PipesEngine(StandardQueueEngine, StatisticsView):
             self._waiters.wake_at(queue_id, due_ms)
 
     async def release_step(self) -> None:
-        """Release the pipes of queues from which this process does not receive any more."""
+        """Release the pipes of queues from which this process no longer receives."""
         for queue in self._known_queues:
             popper = self._poppers.get(queue.q.id)
             if popper is not None:

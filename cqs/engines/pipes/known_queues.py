@@ -8,7 +8,7 @@ from cqs.engines.cassandra.generations import QueueGenerations
 from cqs.engines.contract import QueueRef
 
 GENERATION_AGE_MS_MAX = 1_000
-"""The greatest age of the generation by which a process receives."""
+"""The greatest age of the generation by which a process receives: an older one is read again."""
 
 
 class PipesKnownQueue(known_queues.KnownQueue):

@@ -20,10 +20,10 @@ _ALL = (
     EngineOption("PopMode", OWNED, one_of(OWNED, TURNS), live=False),
     EngineOption("StrictFifo", OFF, one_of(OFF, SINGLE, LOCKED), live=False),
 )
-"""`PipeSize`: messages that a pipe takes. `MaxPopWidth`: pipes with visible messages that a popper looks at. `PopMode`:
-a popper keeps its pipes (`owned`), or takes one message of each pipe in turn (`turns`). `StrictFifo`: one popper has
-the queue and its oldest pipe (`single`), or each pop locks the queue and takes the oldest message of all pipes
-(`locked`)."""
+"""`PipeSize`: the most messages of a pipe. `MaxPopWidth`: the most pipes with visible messages that a popper reads.
+`PopMode`: a popper keeps its pipes (`owned`), or takes one message of each pipe in turn (`turns`). `StrictFifo`: one
+popper has the queue and its oldest pipe (`single`), or each pop locks the queue and takes the oldest message of all
+pipes (`locked`)."""
 OPTIONS: Mapping[str, EngineOption] = {option.name: option for option in _ALL}
 
 
@@ -37,7 +37,7 @@ class PipeOptions(NamedTuple):
 
     @property
     def locks_queue(self) -> bool:
-        """Whether the lease is on all pipes together."""
+        """Whether one lease covers all pipes of the queue."""
         return self.strict != OFF
 
     @property

@@ -1,4 +1,5 @@
-"""The ownership of a pipe by a popper: a lease in its descriptor that Cassandra's clock ends, with a rising fence."""
+"""The ownership of a pipe by a popper: a lease in the pipe's descriptor that expires in Cassandra, with a rising
+fence."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from cqs.engines.pipes.rows import PipeRows
 from cqs.engines.pipes.view import PipeView
 
 COUNTER_BITS = 24
-"""A pop is dated by its fence and this many bits of a counter: below any date that a clock gives, for 2^25 fences."""
+"""A pop's write timestamp is its fence and this many bits of a counter: below any clock's, for 2^25 fences."""
 
 
 class Ownership:
@@ -26,12 +27,12 @@ class Ownership:
         self._pops = 0
 
     def next_pop_us(self, fence: int) -> int:
-        """The date of a pop: later than all pops under earlier leases, however late those arrive."""
+        """The write timestamp of a pop: above those of all pops under earlier leases, however late those arrive."""
         self._pops += 1
         return schema.PUSH_US + 1 + (fence << COUNTER_BITS | self._pops % (1 << COUNTER_BITS))
 
     async def own(self, view: PipeView) -> bool:
-        """Whether this popper has the lease. If it did not have it before, the view forgets everything."""
+        """Take or keep the lease. Returns whether this popper has it. If it is newly taken, the view is cleared."""
         if view.lease.is_valid and not view.lease.due:
             return True
         if view.lease.held and await view.lease.extend(self._renew(view.name, view.fence)):
@@ -46,8 +47,8 @@ class Ownership:
         return True
 
     async def has_owned(self, view: PipeView, fence: int) -> bool:
-        """Whether no other popper can have had the lease since this one had it under this fence. What is known of the
-        lease does not change: it may be released or taken meanwhile, and pops must not go on without a read."""
+        """Whether no other popper can have had the lease since this one had it under this fence. The view is not
+        changed: the lease may be released or taken meanwhile, and pops after that must not go on without a read."""
         if view.fence != fence or not view.lease.held:
             return False
         if view.lease.is_valid:
@@ -63,8 +64,8 @@ class Ownership:
         )
 
     async def _take(self, pipe: str, owner: str | None, fence: int) -> bool:
-        """A process that is the owner did not learn the outcome of an earlier call: it takes the lease anew, so that a
-        release that arrives late releases nothing."""
+        """If the process is the owner already, it missed the outcome of an earlier call: it takes the lease anew, so
+        that a release that arrives late has no effect."""
         key = (self._queue_id, pipe)
         own = (schema.OWN, (self._node, *key, fence))
         own_again = (schema.RENEW_OWN, (self._node, *key, self._node, fence))
@@ -79,7 +80,7 @@ class Ownership:
         return await self.own(view)
 
     async def release(self, views: Iterable[PipeView]) -> None:
-        """No pop begins under these leases once this is called."""
+        """Release the leases. No pop begins under them once this is called."""
         held = [view for view in views if view.lease.held]
         for view in held:
             view.lease.held = False

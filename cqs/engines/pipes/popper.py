@@ -1,8 +1,9 @@
 """The popper of one queue in one process: finds pipes, takes leases on them, and pops messages (seed 003).
 
 It keeps a pipe while the lease is renewed and the pipe has messages, or, with `PopMode` `turns`, for one receive. Pops
-of waiting messages need no condition: only the owner pops them, and a pop that arrives after the lease is dated before
-those of the next owner. A message that was delivered before is popped by a conditional write, by any popper.
+of waiting messages need no condition: only the owner pops them, and a pop that arrives after its lease has ended has a
+lower write timestamp than those of the next owner. A message that was delivered before is popped by a conditional
+write, by any popper.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from cqs.engines.pipes.selection import SelectedMessage, take_in_turn, take_olde
 from cqs.engines.pipes.view import Item, PipeView
 
 PENDING_AGE_MS_MAX = 1_000
-"""The greatest age of the knowledge of a pipe's delivered messages: other processes change and delete them."""
+"""A pipe's delivered messages are read again after this time: other processes change and delete them."""
 OVER_AGE_MS_MAX = 10_000
-"""The same of a pipe that seems to be over: the reaper may bring a message back."""
+"""The same for a pipe that is over (finished and empty): the reaper may restore a message."""
 READ_AT_ONCE = 32
 ROUNDS_MAX = 20
 """Rounds without a message to return that one receive makes before it returns nothing."""
@@ -109,7 +110,7 @@ class Popper:
             pop = PopRequest(request.q, request.visible_at_ms, request.now_ms)
             popping = asyncio.create_task(self._delivery_builder.pop(pop, current))
             try:
-                messages, spent = await asyncio.shield(popping)  # a cancelled receive must not leave a pop half known
+                messages, spent = await asyncio.shield(popping)  # a cancelled receive must not cut off a pop
             except CnsError:
                 self._announced.clear()  # a waiter that was woken for the messages did not get them
                 raise
@@ -119,7 +120,7 @@ class Popper:
         return ReceiveResult()
 
     async def _take(self, request: WaitingPop, want: int) -> list[SelectedMessage]:
-        """Reserve messages: of the pipes as they are known, if that is enough; else of the pipes as they are."""
+        """Reserve messages: from the pipes as they are known, if these are enough; else after a look at the pipes."""
         if request.options.releases_at_once:
             await self._look(request.options, request.now_ms)
             return self._select(request, want)
@@ -135,7 +136,7 @@ class Popper:
             return self._select(request, want)
 
     def _is_sure(self, one: SelectedMessage) -> bool:
-        """Whether no message that was due before can have come since the last look, and the lease need not be
+        """Whether no message that was due before can have arrived since the last look, and the lease need not be
         renewed."""
         is_first = one.item.due_ms <= self._looked_ms
         return is_first and not (one.item.waits and self._leased(one.view).lease.due)
@@ -160,7 +161,8 @@ class Popper:
         return taken
 
     async def _expire(self, request: WaitingPop, taken: Sequence[SelectedMessage]) -> list[SelectedMessage]:
-        """Remove those of the messages that are too old, and all others of their pipes that are. Returns the rest."""
+        """Remove the expired ones of these messages, and all other expired messages of their pipes. Returns the
+        rest."""
         oldest_ms = await self._rows.retentions.oldest_ms(request, request.now_ms)
         expired = [one for one in taken if one.item.born_at_ms <= oldest_ms]
         if not expired:
@@ -215,8 +217,8 @@ class Popper:
         self._list_after = first_name(self.generation, oldest_ms - START_SKEW_MS)
 
     def _list_from(self) -> str:
-        """The name after which to list pipes: before all that may exist, behind removed ones, which Cassandra would
-        read and skip. Now and then all are listed, since a pipe's name has the clock of the process that opened it."""
+        """The name after which to list pipes, to skip the tombstones of removed ones. Now and then all are listed: a
+        name has the clock of the process that opened the pipe, so a new pipe may have an older name."""
         now_ms = self._clock.monotonic_ms()
         is_known = self._listed_all_ms is not None and now_ms - self._listed_all_ms < LIST_ALL_MS
         return self._list_after if is_known else ""
@@ -247,7 +249,7 @@ class Popper:
                 await self._read(view, is_finished)
 
     async def _read(self, view: PipeView, is_finished: bool) -> None:
-        """`is_finished` is as listed before: no message comes after this read, then."""
+        """`is_finished` was listed before this read: if it is True, no message is added after the read."""
         misses = view.misses
         if not view.is_finished:
             view.add_waiting(await self._rows.waiting(self._queue_id, view.name, view.low))
@@ -277,7 +279,7 @@ class Popper:
     # -- what others do -----------------------------------------------------------------------------------------------
 
     def announce(self, locations: Iterable[PipeLocation]) -> None:
-        """Waiters were woken for these messages."""
+        """Note that waiters were woken for these messages."""
         now_ms = self._clock.monotonic_ms()
         self._announced |= dict.fromkeys(locations, now_ms)
 
@@ -303,7 +305,7 @@ class Popper:
         return len(new)
 
     def note_delayed(self, pipes: Iterable[str]) -> None:
-        """Delayed messages were pushed to these pipes."""
+        """Note that delayed messages were pushed to these pipes."""
         for view in [self._views[pipe] for pipe in pipes if pipe in self._views]:
             view.miss()
 
@@ -318,7 +320,7 @@ class Popper:
             view.hide(location.place, due_ms)
 
     def over(self) -> list[str]:
-        """The pipes that nothing comes from any more: the reaper may remove them."""
+        """The finished pipes without messages: the reaper may remove them."""
         return [name for name, view in self._views.items() if view.is_over]
 
     # -- giving leases up ---------------------------------------------------------------------------------------------
@@ -338,5 +340,5 @@ class Popper:
             await self._release()
 
     async def _release(self) -> None:
-        self._looked_ms = -1  # what waits in the pipes is passed over until their leases are taken again
+        self._looked_ms = -1  # waiting messages are skipped until the leases are taken again
         await self._ownership.release((self._whole, *self._views.values()))

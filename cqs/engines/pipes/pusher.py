@@ -1,7 +1,7 @@
 """The pusher: one open pipe per queue, written by this process only. A push reads nothing and locks nothing.
 
 The pusher holds a lease on its pipe: a column that expires by Cassandra's clock. Others finish the pipe only without a
-lease. A push is answered only under a lease that is certainly valid, so no answered message comes after the finish.
+lease. A push is acknowledged only while the lease is valid, so no acknowledged message is added to a finished pipe.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cqs.engines.pipes.names import PipeLocation, pipe_name
 from cqs.engines.pipes.rows import PipeRows
 
 OPEN_MAX = 20_000
-"""Queues with an open pipe in this process. A queue beyond gets a new pipe."""
+"""The most queues with an open pipe in this process. Each further queue gets a new pipe."""
 ENDS_MAX = 5
 """Pipes finished by others that one push may meet before it fails."""
 COUNTER_BITS = 20
@@ -142,7 +142,7 @@ class Pusher:
     async def _write(
         self, opened: OpenPipe, pushed: Sequence[PushedMessage], entries: Sequence[Entry], now_ms: int
     ) -> bool:
-        """Returns False if others finished the pipe, so that the messages may be behind its end."""
+        """Returns False if others finished the pipe, perhaps before the messages were written."""
         opened.changes += 1
         inserts = [
             insert

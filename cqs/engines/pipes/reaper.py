@@ -16,11 +16,11 @@ from cqs.engines.pipes.statistics import StatisticsKeeper
 QUEUES_AT_ONCE = 50
 """Queues of this process per step. Each costs a few statements even if there is nothing to do."""
 EXAMINED_AT_ONCE = 20
-"""Pipes of a queue that a step examines in turn, beside those that the popper found to be over."""
+"""Pipes of a queue that a step examines in turn, beside those that are over for the popper."""
 
 
 class Reaper:
-    """`over` returns the pipes of a queue from which this process expects nothing any more."""
+    """`over` returns the finished pipes of a queue in which this process knows of no messages."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Reaper:
         return done
 
     async def _examine(self, queue: PipesKnownQueue, pipe: ListedPipe, now_ms: int) -> int:
-        """Move a pipe on: to PF when its pusher is gone, to E when nothing waits, away when no message is left."""
+        """Advance a pipe: to PF if its pusher is gone, to E if no message waits. Remove it if no message is left."""
         key, state = (queue.q.id, pipe.name), pipe.state
         if state == schema.ACTIVE and not await self._finish(queue.q.id, pipe.name, now_ms):
             return 0
@@ -132,8 +132,8 @@ class Reaper:
         return True
 
     async def _index_again(self, queue_id: str, pipe: str, births: dict[int, int], now_ms: int) -> None:
-        """Messages that neither wait nor are pending: a pop was written in part, on a node that was lost. (If it is
-        still under way, the message comes twice.)"""
+        """Restore messages that neither wait nor are pending: a pop was written in part, on a node that was lost. (If
+        it is still under way, the message is delivered twice.)"""
         waiting = {row[0] for row in await self._rows.waiting(queue_id, pipe)}
         for place, born_at_ms in births.items():
             if place not in waiting:

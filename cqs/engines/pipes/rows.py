@@ -22,7 +22,7 @@ class ListedPipe(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        """Whether no message comes after those that are in it now."""
+        """Whether no message is added to it any more."""
         return self.state in (schema.FINISHED, schema.EMPTY)
 
 
@@ -129,7 +129,7 @@ class PipeRows:
         return {place: body for place, body in rows if body is not None}
 
     async def delete(self, queue_id: str, locations: Iterable[PipeLocation]) -> None:
-        """Remove messages for good, one write per pipe: it wins over every other write, whatever the clocks say."""
+        """Remove messages for good, one write per pipe: it supersedes every other write, whatever the clocks say."""
         ahead_us = self._delete_us()
         batches = [
             [(one, (ahead_us, queue_id, pipe, place)) for place in places for one in schema.DELETE]

@@ -5,13 +5,13 @@ A *pipe* takes the messages of one pusher, at most `PipeSize`. It is one partiti
 (`pipes_pending`), and how many were pushed. A batch over one pipe is therefore one write. A message is identified by
 its pipe and its place in it, which are never used again.
 
-No write of a message is dated by a clock. A push is dated 1, a pop by the fence of the popper's lease, both below any
-date that a clock gives; a delivery after the first and a new visibility are conditional, dated by Cassandra; a delete
-is dated a day ahead and wins over all of them.
+The order of writes to a message depends on no clock. The write timestamp of a push is 1, that of a pop follows from the
+fence of the popper's lease, both below any clock's; a delivery after the first and a new visibility are conditional,
+with Cassandra's timestamps; that of a delete is a day ahead and supersedes all of them.
 
 The state of a pipe is PA (push active), PF (push finished), E (finished and empty). It goes forward only, by
-conditional writes to `pipes_descriptors`; `pipes_directory` repeats it as a hint, dated by its step. `pusher` and
-`owner` are leases: columns that expire by Cassandra's clock.
+conditional writes to `pipes_descriptors`; `pipes_directory` repeats it as a hint, whose write timestamp is the number
+of the state. `pusher` and `owner` are leases: columns that expire by Cassandra's clock.
 
 A removed pipe may return to the directory on a node that missed its removal for longer than the grace: it is empty, and
 is removed again.
@@ -24,27 +24,27 @@ from cns_common.durations import HOUR_MS
 
 ACTIVE, FINISHED, EMPTY = "PA", "PF", "E"
 WHOLE = "whole"
-"""In place of a pipe: the descriptor whose lease is on all pipes of the queue."""
+"""Stands for a pipe in the descriptor whose lease covers all pipes of the queue."""
 
 PIPE_BYTES_MAX = 32 * 1024 * 1024
 PIPE_PUSH_MS_MAX = 600_000
 """The pusher finishes a pipe at the first of these limits and `PipeSize`."""
 PUSHER_LEASE_S = 600
 PUSHER_LEASE_CERTAIN_MS = 300_000
-"""The pusher answers no send under an older lease. The rest is for clocks of Cassandra that differ."""
+"""The pusher acknowledges no send under an older lease. The rest allows for different clocks of Cassandra's nodes."""
 PUSHER_LEASE_RENEW_MS = 150_000
 OWNER_LEASE_S = 12
 OWNER_LEASE_CERTAIN_MS = 6_000
 OWNER_LEASE_RENEW_MS = 3_000
 UNDONE_MS = 2 * OWNER_LEASE_S * 1_000
-"""The delay of a message whose first pop was undone. Meanwhile an owner that read it as waiting pops it, or reads it
-again: its pop counts at the latest when the lease ends that it had when it read."""
+"""The delay of a message whose first pop was undone. An owner that read it as waiting before may still pop it, at the
+latest when the lease ends that it had when it read."""
 TTL_S = 31 * 86_400
 """Longer than any retention (30 days for internal queues): reads decide what has expired."""
 PAGE_ROWS = 1_000
 HOURS_TTL_S = 14 * 86_400
 HOURS_MAX = HOURS_TTL_S * 1_000 // HOUR_MS + 2
-"""Rows of one queue: those that live, the one of this hour and the one before the first."""
+"""The most rows of one queue: those that live, that of the current hour, and the one before the first."""
 SETTLED = -1
 """The lease of a message whose delete has begun."""
 PUSH_US = 1
@@ -107,7 +107,7 @@ FINISH_UNKNOWN = Statement(
     f"UPDATE pipes_descriptors SET state = '{FINISHED}' WHERE queue = ? AND pipe = ? IF state = null AND pusher = null",
     idempotent=False,
 )
-"""The process died while it opened the pipe: only the directory knows it."""
+"""For a pipe that only the directory has: its process died while it opened the pipe."""
 MARK_EMPTY = Statement(
     f"UPDATE pipes_descriptors SET state = '{EMPTY}' WHERE queue = ? AND pipe = ? IF state = '{FINISHED}'"
 )
@@ -122,7 +122,7 @@ OWN = Statement(
     idempotent=False,
 )
 FENCE = Statement("UPDATE pipes_descriptors SET fence = ? WHERE queue = ? AND pipe = ? IF fence = ?", idempotent=False)
-"""Runs beside `OWN`: the fence has no time to live, as the owner has."""
+"""Runs beside `OWN`: unlike the owner, the fence has no time to live."""
 RENEW_OWN = Statement(
     f"UPDATE pipes_descriptors USING TTL {OWNER_LEASE_S} SET owner = ? WHERE queue = ? AND pipe = ?"
     " IF owner = ? AND fence = ?"

@@ -1,8 +1,8 @@
-"""Statistics of a queue: messages pushed and popped since it was made or purged, and how many per second.
+"""Statistics of a queue: messages pushed and popped since it was created or purged, and how many per second.
 
-A live pipe tells how many were pushed to it; what is left of them in it was not popped. A pipe that is removed adds its
-number to the totals once. So pushed and popped agree at rest, without a counter that poppers share. The reaper writes
-the sums down, and with them those of the hour; reading them is one look-up.
+Each pipe has the number of messages that were pushed to it; those that still wait in it were not popped. A removed pipe
+adds its number to the totals once. So both sums are exact while nothing changes, without a counter that poppers share.
+The reaper stores the sums, and with them those of the hour; reading them is one look-up.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def next_statistics(before: QueueStatistics | None, at_ms: int, pushed: int, pop
 def hours_between(rows: Sequence[Row]) -> list[HourStatistics]:
     """The messages of each hour, from rows of sums (hour, pushed, popped), the newest first.
 
-    The oldest row is only where the next hour begins: either nothing is known from before it, or it is the row of zeros
-    before a queue's first hour. Sums of two processes whose clocks differ may be in the wrong order for a while: such
+    The oldest row is only the start of the next hour: either nothing is known from before it, or it is the row of zeros
+    before a queue's first hour. Sums by two processes whose clocks differ may be in the wrong order for a while: such
     an hour counts none."""
     return [
         HourStatistics(hour, max(pushed - pushed_before, 0), max(popped - popped_before, 0), pushed - popped)
@@ -104,7 +104,7 @@ class StatisticsKeeper:
         await self._rows.cassandra.run_batch(writes, logged=False)
 
     async def _counts(self, queue_id: str, pipe: ListedPipe, now_ms: int) -> tuple[int, int]:
-        """(pushed, never popped). What is left is counted first: a push in between is not taken for a pop."""
+        """(pushed, never popped). The latter are counted first, so that a push in between does not count as a pop."""
         counted = await self._scan.count(queue_id, pipe, now_ms)
         return await self._pushed(queue_id, pipe.name), counted.never_popped
 

@@ -1,4 +1,4 @@
-"""A pipe's messages as one popper knows them. The rows are the truth: a pop of what changed meanwhile fails."""
+"""A pipe's messages as one popper knows them. A pop of a message whose row changed meanwhile fails."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PipeView:
         self._heap: list[tuple[int, int]] = []  # (due, place); entries that differ from the item are skipped
         self._seen: set[int] = set()
         self._removed: dict[int, int] = {}  # place: the tick at which it was removed here
-        self._low = 0  # no place below is unknown
+        self._low = 0  # all places below are known
         self.waiting = 0
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class PipeView:
         return self.is_finished and not self._items
 
     def forget_all(self) -> None:
-        """Read all again: others may have popped meanwhile."""
+        """Forget all, to read it again: others may have popped meanwhile."""
         self._items.clear()
         self._heap.clear()
         self._seen.clear()
@@ -180,7 +180,7 @@ class PipeView:
         self._removed[place] = self.tick
 
     def read_again(self, item: Item) -> None:
-        """The outcome of its pop is unknown."""
+        """Read the item again: the outcome of its pop is unknown."""
         self.remove(item.place)
         self._seen.discard(item.place)
         del self._removed[item.place]

@@ -71,8 +71,8 @@ class _HostWaiter:
         self._waiter.pass_on()
 
     def end(self, used: int) -> None:
-        """Close the waiter, of whose wake-ups the client used `used`. Closing it ends the task: to cancel the task
-        would leave a reference cycle for the garbage collector at the end of each poll."""
+        """Close the waiter; the client used `used` of its wake-ups. Closing it ends the task: to cancel the task would
+        leave a reference cycle for the garbage collector at the end of each poll."""
         if self._pushed > used:
             self._waiter.pass_on()
         self._waiter.close()

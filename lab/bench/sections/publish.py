@@ -1,4 +1,4 @@
-"""The section `publish`: publishes to an HTTP endpoint, signed and raw, at full, half and low load, and to queues."""
+"""The section `publish`: publishes to an HTTP endpoint, signed and raw, at full, half and low load."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.bench.servers import service
 from lab.bench.tables import MISSED, joined, table
 from lab.harness.server import Server
 from lab.load.endpoints import Sink
-from lab.load.topics import open_topic, pace_sink, saturate_queues, saturate_sink
+from lab.load.topics import open_topic, pace_sink, saturate_sink
 from lab.measure.figures import Figures, median_run
 
 PUBLISHERS = 16
@@ -56,8 +56,6 @@ BARS = {
     "publish → HTTP, raw": Bar(per_s=2_500, cpu_s=0.5),
     "… at half load, raw": Bar(p99_ms=50),
     "… idle (25/s), raw": Bar(p50_ms=4),
-    "publish → 1 SQS": Bar(per_s=2_500),
-    "publish → 10 SQS": Bar(per_s=12_000),
 }
 
 
@@ -86,11 +84,6 @@ async def measure(server: Server, publishes: int, seed: int) -> list[Figures]:
         full = await saturate_sink(topic, publishes, sink)
         half = await pace_sink(topic, full.per_s / 2, PACED_S, sink)
         figures += [full, half, await pace_sink(topic, CALM_PER_S, PACED_S, sink)]
-    for number in (1, 10):
-        topic = await open_topic(server, PUBLISHERS, seed, f"queues-{number}")
-        names = [f"fan-{number}-{n}" for n in range(number)]
-        await topic.subscribe_queues(names)
-        figures.append(await saturate_queues(topic, publishes, names))
     return [msgspec.structs.replace(each, workload=name) for name, each in zip(BARS, figures, strict=True)]
 
 

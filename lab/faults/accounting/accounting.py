@@ -166,7 +166,10 @@ class Account:
         began = self._began(self._resources.news)
         for notification, copies in messages.items():
             times = [self._ledger.wall_ns(receipt.sent_ms) for receipt in copies.values()]
-            self._check_copies(times, began.get(notification, 0), "the queue", fans_out=False)
+            if self._causes.delivers_in_commit and len(times) > 1:
+                self._fault("duplicate", f"{notification} is {len(times)} times in the queue")
+            else:
+                self._check_copies(times, began.get(notification, 0), "the queue", fans_out=False)
 
     def _check_topic(self, topic: str) -> None:
         messages = self._ledger.of(topic)

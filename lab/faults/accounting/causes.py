@@ -37,6 +37,9 @@ MOVE_CUT_OFF = "dead-letter move cut off between its queues"
 class Causes:
     """Each method returns '' if there is no cause."""
 
+    delivers_in_commit = False
+    """Whether a queue gets a notification in the commit of its publish, so that there is no cause for a second copy."""
+
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
@@ -61,6 +64,8 @@ class Causes:
 
 class EmbeddedCauses(Causes):
     """The embedded form: one process leases messages, and a lease is durable with the next commit."""
+
+    delivers_in_commit = True
 
     def is_deleted(self, before: Receipt, after: Receipt) -> bool:
         return 0 < before.deleted_ns < after.received_ns

@@ -18,7 +18,7 @@ SUBSCRIPTIONS = 100
 PUBLISHES = 50
 SIZES = (8, 1, 5)
 NO_POOL = "cns: there is no pool deliver: delivery or redelivery"
-NO_WORKER = "cns: no worker nobody reports; those that do: "
+NO_WORKER = "cns: no worker nobody reports; workers: "
 REFUSED = [
     ("resize delivery 0", "cns: a pool has 1 to 64 threads in each worker, not 0"),
     ("resize delivery 65", "cns: a pool has 1 to 64 threads in each worker, not 65"),

@@ -102,7 +102,7 @@ def without_signature(body: dict[str, Any]) -> dict[str, Any]:
     [
         (("--to", NOWHERE), 74, "has no archive: set its ArchivePolicy, or read a table with --from-table"),
         (("--to", NOWHERE, "--rate", "inf"), 2, "--rate inf is not a number: 0 is no limit"),
-        ((), 2, "name a target with --to, or count with --dry-run"),
+        ((), 2, "name a target with --to, or use --dry-run to count"),
         (
             ("--to", "somewhere"),
             2,

@@ -42,13 +42,13 @@ SECOND = f"{TOPIC.arn}:00000002-0000-4000-8000-000000000000"
 
 
 BODY = "MessageBody"
-TOO_MANY = "filters kept the message from 900 subscriptions; of so many"
+TOO_MANY = "filters rejected the message for 900 subscriptions, too many"
 IN_VAIN = 'key `kind`: value "new" matches none of ["paid"]'
 NOT_MET = "key `kind` of its policy was not met"
 NOW_MET = f"{NOT_MET}; its present policy accepts the message"
 OF_BODIES = "by its present policy: its policy looks at the body, which"
 INVALID = "invalid_attributes: its policy looks"
-FOR_NONE = "when the message was accepted no subscription was to get it"
+FOR_NONE = "no subscription was to get the message when it was accepted"
 NOWHERE = "no event is about it, and no queue has a job for it"
 
 
@@ -170,7 +170,7 @@ async def test_an_event_counts_more_than_a_job_in_a_queue(fixture: ExplainFixtur
     histories = {history.subscription: history for history in (await fixture.explain()).histories}
     assert {arn: history.status for arn, history in histories.items()} == {arn: DELIVERED, gone: DROPPED}
     assert histories[arn].reason.startswith("2 times: ")
-    assert histories[gone].reason == "the subscription is not there any more"
+    assert histories[gone].reason == "the subscription no longer exists"
 
 
 async def test_an_attempt_and_nothing_after_it(fixture: ExplainFixture, arn: str) -> None:
@@ -323,7 +323,7 @@ async def test_removed_segments(
 async def test_a_deleted_topic(fixture: ExplainFixture) -> None:
     fixture.write_events(accepted(), delivered("s"))
     assert await fixture.backend.topics.delete(TOPIC.arn)
-    assert "The topic does not exist any more" in "".join((await fixture.explain()).unknown)
+    assert "The topic no longer exists" in "".join((await fixture.explain()).unknown)
 
 
 async def test_control_characters_are_not_printed(fixture: ExplainFixture) -> None:

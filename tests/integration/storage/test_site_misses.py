@@ -173,7 +173,7 @@ async def test_what_cannot_be_recorded_at_the_end_asks_for_a_repair(site: Site, 
     await process.own.stand_by()
     assert await site.store.gaps("dc2", everywhere=False) == []
     await site.store.leave(process.own._process)  # as if its row had expired
-    with pytest.raises(ValueError, match="site dc2 may lack what was accepted"):
+    with pytest.raises(ValueError, match="site dc2 may lack writes that were accepted"):
         await site.operator.activate(TO_DC2)
     process.store.stopped = False
     await process.own.look()  # dc1 is active again
@@ -284,7 +284,7 @@ async def test_a_command_does_not_delay_a_change_of_sites(
         await command.ended.wait()
         assert (await change).active == "dc2"
         assert not command.is_valid
-        with pytest.raises(StoreUnavailable, match="dc1 is not the active one"):
+        with pytest.raises(StoreUnavailable, match="dc1 is no longer active"):
             command.check()
         await command.look()
         assert not (await site.store.decision()).processes
@@ -298,7 +298,7 @@ async def test_a_change_of_sites_waits_for_what_a_command_has_sent(site: Site) -
     command.check()
     assert await site.store.decide(1, SiteDecision("", 2))
     await command.renew()
-    with pytest.raises(StoreUnavailable, match="dc1 is not the active one"):
+    with pytest.raises(StoreUnavailable, match="dc1 is no longer active"):
         command.check()
     machine.run((ENDING_MS - 1) * 1_000_000)
     await command.look()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -55,6 +56,25 @@ async def test_all_writes_of_a_turn_are_one_commit(tmp_path: Path) -> None:
         before = database.commits
         assert await asyncio.gather(*[database.write(insert(n)) for n in range(100)]) == list(range(100))
         assert database.commits == before + 1
+
+
+@pytest.mark.parametrize("limit_s", [0.0, 1e9])
+async def test_a_lone_writes_commit_runs_on_the_loop_where_commits_are_fast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_s: float
+) -> None:
+    monkeypatch.setattr("cns_common.sqlite.database.COMMIT_ON_LOOP_S", limit_s)
+    own, threads = threading.get_ident(), list[bool]()
+
+    def before_commit() -> bool:
+        threads.append(threading.get_ident() == own)
+        return False
+
+    async with open_database(tmp_path) as database:
+        database.connection.set_commit_hook(before_commit)
+        await database.write(insert(1))  # nothing is known of the disk's speed before
+        await database.write(insert(2))
+        await asyncio.gather(database.write(insert(3)), database.write(insert(4)))
+    assert threads == [False, limit_s > 0, False]
 
 
 async def test_an_answered_write_is_committed(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_events_are_ingested_and_merged_from_and_to_any_place(spark: SparkSessio
 
 
 def test_a_url_needs_spark() -> None:
-    with pytest.raises(StartError, match=r"hdfs://h/x is a URL, which is read by Spark"):
+    with pytest.raises(StartError, match=r"hdfs://h/x is a URL, which needs Spark"):
         Storage(None).exists(located("hdfs://h/x"))
 
 

@@ -57,7 +57,7 @@ PLANTED = (
     "e02.example.com took 2.1 s to answer (median), 105× its usual 20 ms, from 16:00 to 20:00 on 4 Oct",
     "Delivery (p99 from publish) took 20 s, 333× the 60 ms of the week before",
     "31 deliveries repeated: the subscription had the message already; all of topic-001 → e01.example.com",
-    "57 events missing: what they counted is not in this report",
+    "57 events missing: the report lacks what they recorded",
 )
 
 

@@ -16,7 +16,7 @@ from cns_common.metrics.catalogue import CLOCK_OFFSET_SECONDS, CLOCK_RECEIVES_RE
         (
             0.1,
             1,
-            ["m/worker-1 delivers nothing yet: message time waits until its machine's clock, which was set back,"],
+            ["m/worker-1 delivers nothing yet: its machine's clock was set back, and message time waits"],
         ),
         (4.9, 0, []),
     ],

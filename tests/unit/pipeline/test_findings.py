@@ -55,7 +55,7 @@ def test_every_fault_of_a_bad_day_in_order_of_weight() -> None:
         "shop.example.com",
         "slow.example.com:8443 took 2.1 s to answer (median), 15× its usual 140 ms, from 09:00 to 11:00 on 18 Nov",
         "Delivery (p99 from publish) took 8.2 s, 4× the 2 s of the week before",
-        "12 events missing: what they counted is not in this report",
+        "12 events missing: the report lacks what they recorded",
         "2 lines kept aside as no events (in worker-1f-000000000001.jsonl)",
         "1 line of a newer version of the service, kept aside: upgrade the pipeline",
     ]

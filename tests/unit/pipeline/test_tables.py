@@ -181,7 +181,7 @@ def test_without_a_lock_the_second_of_two_writers_is_refused(paths: PipelinePath
     written = write(second, "second")
     add(first, "first")
     writer_of(paths, lock=False)
-    with pytest.raises(StartError, match=r"another process has changed .*: run the command again"):
+    with pytest.raises(StartError, match=r"another process changed .*: run the command again"):
         second.add(written, contents("second"))
     assert rows(paths) == both_dates("first")
     assert Path(str(written)).exists()

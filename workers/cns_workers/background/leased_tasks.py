@@ -14,12 +14,12 @@ from cns_common.task_cancellation import cancel_and_wait
 from cns_workers.loops import now_s
 
 LEASE_MS = 15_000
-"""The life of a lease: after it another worker takes over the tasks of a dead one."""
+"""The duration of a lease: when it ends, another worker takes over a dead worker's tasks."""
 RENEW_INTERVAL_S = 5.0
 TRIGGER_GRACE_S = 5.0
-"""How long a run that was asked for may take to begin; then this worker runs the task itself."""
+"""How long a requested run may take to begin; then this worker runs the task itself."""
 STEP_S_MAX = 5.0
-"""The time of a step at the end of the worker. A step that is cut off is repeated by another worker."""
+"""The limit of a step when the worker stops. Another worker repeats a step that is cut off."""
 
 
 class RecordedTask(Protocol):
@@ -69,12 +69,12 @@ class TaskKind(Protocol[Task]):
 
 
 Trigger = Callable[[str, str], bool]
-"""Requests a run of a task, by its kind and id. False: no run can be requested now."""
+"""Requests a run of a task, by its kind and id. Returns False if none can be requested now."""
 
 
 class LeasedTaskRunner(Generic[Task]):
-    """Finds recorded tasks and runs them. With a `trigger` it first asks for a run from outside, such as by a Celery
-    task, and runs by itself only what is not begun `TRIGGER_GRACE_S` later."""
+    """Finds recorded tasks and runs them. With a `trigger` it first requests a run elsewhere, such as by a Celery task,
+    and itself runs only what does not begin there within `TRIGGER_GRACE_S`."""
 
     def __init__(self, kind: TaskKind[Task], leases: LeaseStore, clock: Clock) -> None:
         self.trigger: Trigger | None = None
@@ -84,13 +84,14 @@ class LeasedTaskRunner(Generic[Task]):
         self._holder = hex_id()
         self._running: dict[str, asyncio.Task[float]] = {}
         self._resting_until_s: dict[str, float] = {}
-        self._kept: set[str] = set()  # by `run_until_over`
+        self._kept: set[str] = set()  # tasks of `run_until_over`
         self._triggered_until_s: dict[str, float] = {}
         self._failures: list[BaseException] = []
         self._stopping = asyncio.Event()
 
     async def step(self) -> None:
-        """Start the tasks without a worker, and wait for the poll interval. Raises what failed a task since."""
+        """Start the tasks without a worker, and wait for the poll interval. Raises the error of a task that has
+        failed."""
         if self._failures:
             raise self._failures.pop()
         at_s = now_s()
@@ -103,15 +104,15 @@ class LeasedTaskRunner(Generic[Task]):
         await asyncio.sleep(self._kind.poll_interval_s)
 
     async def sweep(self) -> int:
-        """Ask for a run of each recorded task that does not run here. Returns how many were asked for."""
+        """Request a run of each recorded task that does not run here. Returns how many were requested."""
         if self.trigger is None:
             return 0
         waiting = [task for task in await self._kind.active() if not self._is_ours(task)]
         return sum([self.trigger(self._kind.name, task.id) for task in waiting])
 
     async def run_until_over(self, task_id: str) -> bool:
-        """Run one task as long as it is active and this worker may. Returns False if nothing was to be done: it is
-        over, or another run has it."""
+        """Run one task as long as it is active and this worker may. Returns False if it did not run: it is over, or
+        another run has it."""
         if task_id in self._kept:
             return False
         self._kept.add(task_id)
@@ -160,7 +161,7 @@ class LeasedTaskRunner(Generic[Task]):
         return task.id in self._running or task.id in self._kept
 
     def _asked_for(self, task: Task, at_s: float) -> bool:
-        """Whether a run from outside was asked for and may still begin."""
+        """Whether a run elsewhere was requested and may still begin."""
         if self.trigger is None:
             return False
         until_s = self._triggered_until_s.get(task.id)

@@ -13,9 +13,9 @@ from cqs.engines.contract import Engine
 
 TASK = "maintenance"
 EVERYTHING = "everything"
-"""The one part of the task."""
+"""The task has this one part."""
 LEASE_MS = 15_000
-"""The life of the lease, which is renewed before each step: after it another worker takes over from a dead one."""
+"""The duration of the lease, which is renewed before each step: when it ends, another worker takes over."""
 ROWS_PER_STEP = 500
 STEPS_PER_RUN_MAX = 100
 STEP_INTERVAL_S = 0.02
@@ -40,12 +40,12 @@ class Maintenance:
         self._clock = clock
 
     async def step(self) -> None:
-        """A run and a pause: maintenance needs no trigger."""
+        """Run, then pause: maintenance needs no trigger."""
         await self.run()
         await asyncio.sleep(RUN_INTERVAL_S)
 
     async def run(self) -> int | None:
-        """Remove until little is left. Returns how many rows were looked at; None when another run has the lease."""
+        """Remove rows until few are left. Returns how many were examined; None if another run has the lease."""
         lease = TaskLease(self._leases, TASK, EVERYTHING, hex_id(), LEASE_MS, self._clock)
         rows = 0
         for number in range(STEPS_PER_RUN_MAX):

@@ -1,4 +1,4 @@
-"""Message move tasks, at the pace that their owner asked for."""
+"""Message move tasks, at the rates that their owners asked for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cqs.stores.contract import MoveTaskStore
 POLL_INTERVAL_S = 1.0
 BATCH = 10
 BATCHES_PER_S_MIN = 4
-"""Batches of a task with a pace are made small enough, so that it soon sees a cancellation."""
+"""Batches of a task with a rate are small enough that it soon notices a cancellation."""
 
 log = structlog.get_logger(__name__)
 
@@ -55,8 +55,8 @@ class MoveTasks(TaskKind[MoveTask]):
 
 
 def pace(per_second: int) -> tuple[int, float]:
-    """The messages of a batch, and the seconds between the beginnings of two batches. 0 messages a
-    second stand for no limit."""
+    """The messages of a batch, and the seconds between the starts of two batches. 0 messages a second stand for no
+    limit."""
     if not per_second:
         return BATCH, 0.0
     batch = min(BATCH, max(1, per_second // BATCHES_PER_S_MIN))

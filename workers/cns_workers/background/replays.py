@@ -1,4 +1,4 @@
-"""Replays of topic archives, each from where its record says that it is."""
+"""Replays of topic archives, each from the position in its record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cns_workers.background.leased_tasks import TaskKind, TaskRun
 
 POLL_INTERVAL_S = 0.5
 REST_S = 2.0
-"""The time for which a worker leaves a replay alone that waits for its end time or for room in the queue."""
+"""The pause of a replay that waits for its end time or for room in the queue."""
 
 
 class Replays(TaskKind[Replay]):

@@ -1,8 +1,8 @@
-"""The Celery application: `celery -A cns_workers worker` hosts the worker of `cns up`; `beat` triggers maintenance
-and, if wanted, the pipeline.
+"""The Celery application: `celery -A cns_workers worker` hosts the worker of `cns up`; `beat` triggers maintenance and,
+if wanted, the pipeline.
 
-Celery brings the host, remote control and triggers. Notifications do not pass through its broker, so deliveries go on
-without it.
+Celery provides the process, remote control and triggers. Notifications do not pass through its broker, so deliveries
+continue without it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cns_workers.celery.queues import TASKS
 CONFIRMATIONS_S = 3_600.0
 """The interval at which beat has unconfirmed subscriptions removed, which expire after 48 hours."""
 TASKS_AT_ONCE = 16
-"""Move tasks and replays that a worker runs for Celery at once; its loops run more."""
+"""The most move tasks and replays that a worker runs at once for Celery; its own loops run more."""
 LOCAL_BROKER = "redis://127.0.0.1:6379/0"
 
 
@@ -47,7 +47,7 @@ app.steps["worker"].add(HostStep)
 
 
 def _keep_roles(_context: click.Context, _option: click.Parameter, roles: str | None) -> None:
-    """The option is the setting CNS_WORKER_ROLES, which is checked where all settings are."""
+    """Pass the option on as the setting CNS_WORKER_ROLES, which is checked with all settings."""
     if roles is not None:
         os.environ["CNS_WORKER_ROLES"] = roles  # noqa: TID251  # read as a setting
 
@@ -87,7 +87,7 @@ def leave(how: str, **_: object) -> None:
 
 
 def _broker(settings: Settings) -> dict[str, Any]:
-    """Clusters that share a Redis need queues and remote control of their own."""
+    """The broker's options. The prefix separates the queues and remote control of clusters that share a Redis."""
     options = {"global_keyprefix": f"cns:{settings.cassandra_keyspace}:celery:"}
     url = settings.broker or first_url(settings.redis) or LOCAL_BROKER
     if is_sentinel(url):

@@ -96,11 +96,11 @@ class WorkerHost:
             os._exit(0 if state.should_terminate in (None, True) else state.should_terminate)
 
     def call(self, ask: Callable[[Worker], Coroutine[Any, Any, Answer]], timeout_s: float | None) -> Answer:
-        """Run `ask` on the worker's event loop and wait for its answer. Without a timeout it must end by itself. Raises
-        StoreUnavailable while there is no worker, and TimeoutError."""
+        """Run `ask` on the worker's event loop and wait for its answer. Without a timeout, `ask` must end by itself.
+        Raises StoreUnavailable while there is no worker, and TimeoutError."""
         worker = self._worker
         if worker is None:
-            raise StoreUnavailable("the worker has not reached the store, or stops")
+            raise StoreUnavailable("the worker has not reached the store yet, or is stopping")
         return asyncio.run_coroutine_threadsafe(ask(worker), self._loop).result(timeout_s)
 
     # -- in the thread ------------------------------------------------------------------------------------------------

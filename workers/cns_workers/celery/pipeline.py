@@ -1,7 +1,7 @@
 """Runs `cns pipeline run` on beat's triggers, in a child process of the Celery worker, one at a time.
 
-The pipeline continues what a killed run left, and its lock keeps runs of other workers on the same data away; so a lost
-trigger or a killed child loses nothing.
+The pipeline continues a run that was killed, and its lock excludes other workers' runs on the same data. So neither a
+lost trigger nor a killed child loses anything.
 """
 
 from __future__ import annotations

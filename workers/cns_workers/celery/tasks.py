@@ -1,8 +1,8 @@
 """Celery's tasks. They only trigger work that is recorded in the store, so a lost task loses nothing.
 
 `moves.run` and `replays.run` run one recorded task under its lease and last as long as it does, so that `celery inspect
-active` and Flower show what is under way. A worker that finds the record sends them, and so do beat's sweeps; what they
-do not begin within seconds the workers' own loops run.
+active` and Flower show what is under way. The worker that finds the record sends them, and so do beat's sweeps; if they
+do not begin within seconds, a worker's own loop runs the record.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def sweep_replays(task: Any) -> None:
 
 
 def _ask(task: Any, work: Callable[[MaintenanceRole], Coroutine[Any, Any, Answer]]) -> Answer | None:
-    """Have the worker of this process do it. None if it cannot: its loops, or those of other workers, do it later."""
+    """Run `work` in the worker of this process. None if that fails: worker loops, here or elsewhere, do it later."""
 
     async def run(worker: Worker) -> Answer | None:
         return None if worker.maintenance is None else await work(worker.maintenance)

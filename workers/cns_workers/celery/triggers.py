@@ -14,7 +14,7 @@ from cns_workers.celery.tasks import RUN_OF_KIND
 
 WAITING_MAX = 100
 EXPIRES_S = 60
-"""Beat's next sweep sends it again."""
+"""A task that waits longer expires: beat's next sweep sends it again."""
 AWAY_S = 30.0
 """After a failure nothing is sent for this long: meanwhile the worker's loops run the tasks that they find."""
 
@@ -31,7 +31,7 @@ class TaskTriggers:
         self._thread: threading.Thread | None = None
 
     def send(self, kind: str, record: str) -> bool:
-        """Send the task that runs this record. False: the broker does not take it now."""
+        """Send the task that runs this record. Returns False if the broker does not take it now."""
         if monotonic() < self._away_until_s or self._waiting.qsize() >= WAITING_MAX:
             return False
         if self._thread is None:

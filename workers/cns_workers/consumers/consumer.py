@@ -1,9 +1,9 @@
 """The consumer of standard topics: delivers endpoint jobs so that no target is lost and few are sent to twice.
 
 A job is settled 0.75 s after its first unsettled result, after 25 results, and at its end. One settlement writes the
-remaining targets into the job, adds a redelivery for each failed target, and moves each target without room at its
-endpoint into a lane. So a worker's death repeats no send that was answered more than a second before it. Jobs that are
-due at about the same time are settled together.
+remaining targets into the job, adds a redelivery for each failed target, and moves each target whose endpoint has no
+room into a lane (`lane_consumer`). So a worker's death repeats no send that was answered more than a second before it.
+Jobs that are due at about the same time are settled together.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from cns_workers.jobs.settlement import JobOutcome
 LEASE_MS = 30_000
 RENEW_S = 10.0
 PARK_AFTER_S = 0.2
-"""A job whose sends are unanswered for this long counts as parked. It is less than `OVERDUE_S`: the jobs received
-within a second whose endpoints hang are more than may be busy at once."""
+"""A job whose sends are unanswered for this long is parked (`RunningJobs`). It is less than `OVERDUE_S`: of jobs with
+hanging endpoints, more are received within a second than may be busy at once."""
 SETTLE_AFTER_S = 0.75
 """From the first unsettled result: the settlement is written within a second of it."""
 SETTLE_AFTER_RESULTS = 25
@@ -117,7 +117,7 @@ class JobDelivery:
         if self._attempts.is_held(target):
             attempt = self._admission.defer(Deferral.PAUSED)
         elif self._attempts.received.crashed:
-            attempt = self._attempts.start_now(target)  # from a lane, each crash would bring it back here
+            attempt = self._attempts.start_now(target)  # a crash in its lane would bring it back here
         elif target.receives_per_second is None:
             attempt = self._attempts.start(target, self._admission)
         else:
@@ -159,7 +159,7 @@ class JobDelivery:
         return self._is_due
 
     async def _settle_results(self, lease_ms: int) -> None:
-        """Settle what has been answered. A lease of 0 ms gives back the rest."""
+        """Settle the targets that were answered. With a lease of 0 ms the others are given back."""
         results, self._results = self._results, []
         new_jobs = await self._follow_ups(results)
         remaining = dict(self._remaining)
@@ -168,8 +168,8 @@ class JobDelivery:
         await self._settle(new_jobs, remaining, lease_ms)
 
     async def _follow_ups(self, results: Sequence[tuple[Target, AdmittedAttempt]]) -> list[NewJob]:
-        """Make the jobs that follow. Results that may go to a dead-letter queue are handled side by side: it may be as
-        slow as any endpoint."""
+        """Make the jobs that follow. Results that may go to a dead-letter queue are handled concurrently: the queue may
+        be as slow as any endpoint."""
         new_jobs: list[NewJob | None] = []
         slow: list[Coroutine[None, None, NewJob | None]] = []
         for target, attempt in results:
@@ -186,7 +186,7 @@ class JobDelivery:
         return [new_job for new_job in new_jobs if new_job is not None]
 
     def _after_crash(self, target: Target, error: BaseException) -> NewJob:
-        """A target that crashes costs the others of the job nothing."""
+        """The job for a target whose delivery crashed: the other targets of this job do not wait for it."""
         self._running.report(error)
         return self._attempts.after_crash(target)
 
@@ -211,7 +211,7 @@ class JobDelivery:
         await self._settlement.settle([], [renewal])
 
     async def _settle(self, new_jobs: Sequence[NewJob], remaining: dict[str, None], lease_ms: int) -> None:
-        """`self._remaining` shrinks only after the write: a job that is stopped before gives back all of them."""
+        """Shrink `self._remaining` only after the write: a job that is stopped before gives back all of them."""
         handle, renewal = self._attempts.received.leased.handle, None
         if remaining:
             changed = len(remaining) < len(self._remaining)

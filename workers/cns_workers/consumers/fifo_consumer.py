@@ -1,9 +1,9 @@
 """The consumer of FIFO topics: delivers to each subscription in the order of each message group.
 
-A receive brings batches: the jobs of one subscription and message group, in their order. Batches run side by side, the
-jobs of a batch one after another. A job that fails stays in the queue, hidden until its next attempt, which holds up
-its group and nothing else. The jobs behind it are given back. Groups of paused subscriptions: see `PausedGroups`.
-Queues of other services have the limits of all endpoints.
+A receive brings batches: the jobs of one subscription and message group, in their order. Batches run concurrently, the
+jobs of a batch one after another. A job that fails stays in the queue, hidden until its next attempt, which delays its
+group only. The jobs behind it are given back. Groups of paused subscriptions: see `PausedGroups`. Queues of other
+services have the same limits as all endpoints.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class FifoConsumer(QueueConsumer):
         await FifoBatch(attempts, self, target).run()
 
     async def intercept(self, target: Target | None, job: JobAttempts) -> bool:
-        """Quarantine the job if it was leased too often, which it may be while it is held."""
+        """Quarantine the job if it was leased too often, unless a paused subscription holds it."""
         received = job.received
         if target is not None and self.paused.is_held(received, target):
             return False
@@ -83,7 +83,7 @@ class FifoBatch:
     """The jobs received of one message group, each of one target, from their leases to their settlement."""
 
     def __init__(self, batch: Sequence[JobAttempts], consumer: FifoConsumer, first: Target | None) -> None:
-        """`first` is the target that may be held, of the first job."""
+        """`first` is the target of the first job, if a paused subscription can hold that."""
         self._left = list(batch)
         self._consumer = consumer
         self._first = first
@@ -99,7 +99,7 @@ class FifoBatch:
         try:
             while self._left and self._clock.now_ms() < self._leased_until_ms:  # later another worker may have the rest
                 job = self._left[0]
-                # just before the job begins: one that ends the process takes no other into quarantine
+                # just before the job begins: if it kills the process, only this job has a trial
                 if await self._consumer.intercept(self._first, job):
                     del self._left[0]
                     continue
@@ -127,7 +127,7 @@ class FifoBatch:
             raise
 
     async def _attempt(self, job: JobAttempts, target: Target) -> NextAttempt | None:
-        """Returns None when the job's target is done with."""
+        """Returns None if the target needs no further attempt."""
         if job.received.ended:
             return await self._ended(self._outcomes.give_up(job, target, job.received.ended))
         if job.is_held(target):
@@ -142,7 +142,7 @@ class FifoBatch:
         return await self._outcomes.handle(job, target, outcome)
 
     async def _deferred(self, job: JobAttempts, target: Target) -> NextAttempt | None:
-        """The queue, which is of another service, has no room: its groups wait, hidden, and leave the others theirs."""
+        """Hide the job's group, so that others are received: the queue, of another service, has no room."""
         if job.is_late(target, self._clock.now_ms()):
             return await self._ended(self._outcomes.give_up(job, target, job.deadline_cause(target, self._admission)))
         pause_s = self._admission.pause_s(job.traffic_key(target))

@@ -1,4 +1,4 @@
-"""The lanes whose heads are hidden until their endpoint has room, so that they can be shown as soon as it has."""
+"""The lanes whose heads (first jobs) are hidden until their endpoint has room: then they are made visible at once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ log = structlog.get_logger(__name__)
 
 
 class HiddenLanes:
-    """A head is forgotten when it becomes visible by itself, so endpoints that are gone leave nothing here."""
+    """A head is forgotten when its visibility timeout ends, so nothing is kept of endpoints that are gone."""
 
     def __init__(self) -> None:
-        self._handles: dict[str, dict[str, str]] = {}  # by the key that they wait for, and lane
+        self._handles: dict[str, dict[str, str]] = {}  # by the endpoint's key, then by lane
         self._expiries: list[tuple[float, str, str, str]] = []  # a heap
 
     def __len__(self) -> int:

@@ -38,7 +38,7 @@ class NextAttempt:
     first_ms: int
     """When the first attempt was, or was due."""
     ended: str = ""
-    """Why no attempt is left. Then it only tries the dead-letter queue, which could not be reached."""
+    """Why no attempt is left; '' if one is. Then only the dead-letter queue, which could not be reached, is tried."""
 
 
 class JobAttempts:
@@ -112,17 +112,17 @@ class JobAttempts:
         return self.received.first_attempt_ms < target.resumed_ms
 
     def first_attempt_ms(self, target: Target) -> int:
-        """When the retry policy's time began: after a pause anew, with the attempt that is made now."""
+        """When the retry policy's time began: at the first attempt, or after a pause at the present one."""
         return self._received_ms if self.was_held(target) else self.received.first_attempt_ms
 
     def is_late(self, target: Target, now_ms: int) -> bool:
-        """Whether the time is over in which it may wait for room at its endpoint."""
+        """Whether the job has waited too long for room at its endpoint."""
         if self.was_held(target):
             return self.is_held_too_long(now_ms)
         return now_ms > self.received.first_attempt_ms + lifetime_s(target.retry) * 1000
 
     def deadline_cause(self, target: Target, admission: AdmissionController) -> str:
-        """Why a late job waited: what is so now that its time is over."""
+        """Why a late job was not sent, as far as the present state shows."""
         if admission.is_open(self.traffic_key(target)):
             return FinalCause.DEADLINE_OPEN
         return FinalCause.DEADLINE_WAITING if target.receives_per_second is None else FinalCause.DEADLINE_THROTTLED
@@ -166,7 +166,7 @@ class JobAttempts:
             after_attempt(self.observed, target, outcome)
 
     def report_attempt(self, target: Target, outcome: Outcome) -> None:
-        """Report an attempt that was answered or failed, after the one that it repeats."""
+        """Report an attempt that was answered or failed; before it, the attempt that it repeated."""
         if outcome.repeats is not None:
             self.report_attempt(target, outcome.repeats)
         now_ms = self._context.clock.now_ms()
@@ -197,8 +197,8 @@ class JobAttempts:
         return NewJob(jobs.REDELIVERY, job_id, body, self._group(target), following.delay_ms)
 
     def after_crash(self, target: Target | None = None) -> NewJob:
-        """The job that tries a target by itself after a crash, whatever the state of its endpoint: if it crashes again,
-        it keeps its lease and is quarantined in the end. None: the job has one target."""
+        """The job that retries a target after a crash, whatever the state of its endpoint: if it crashes again, its
+        lease runs out, until it is quarantined. `target` is None if the job has only one."""
         job, received = self.received.job, self.received
         job_id = received.leased.id
         if target is not None and isinstance(job, EndpointJob):
@@ -210,7 +210,7 @@ class JobAttempts:
 
     def deferral(self, target: Target) -> NewJob:
         """The job for the target's lane. A throttled or paused subscription has its own lane, others share their
-        endpoint's. A job may go from the endpoint's lane into a paused subscription's: its id is another one."""
+        endpoint's. The id tells these apart: a job may go from the endpoint's lane into a paused subscription's."""
         failures = self.received.failures
         held = self.is_held(target)
         job_id = f"{self.observed.message_id}/{target.arn}/{failures}/{'held' if held else 'aside'}"
@@ -223,7 +223,7 @@ class JobAttempts:
         )
 
     def _group(self, target: Target) -> str:
-        """The group of a job that is the target's alone: its own if it is a queue of this service, so that a publish
+        """The group of a job for this target only. A queue of this service has a group of its own, so that a publish
         sees whether it would overtake the job."""
         is_own_queue = isinstance(self.received.job, EndpointJob) and not self.traffic_key(target)
         return target.arn if is_own_queue else group_of(self.received.job)

@@ -1,6 +1,6 @@
 """The jobs of one topic begin their sends in the order in which they were received.
 
-Jobs read what they need side by side; only the start of their sends waits for the jobs before. A job waits for
+Jobs read what they need concurrently; only the start of their sends waits for the jobs before. A job waits for
 TURN_WAIT_MAX_S at most, so that one slow read does not stop its topic: then the order is lost, and nothing else.
 """
 
@@ -58,7 +58,7 @@ class JobTurn:
             before = before._next_open() if before._ended else None
 
     def end(self) -> None:
-        """The job has begun, or never will: the next one waits for the jobs before this one, if any."""
+        """Record that the job has begun, or never will: the next one waits for the jobs before this one, if any."""
         if self._ended:
             return
         self._ended = True

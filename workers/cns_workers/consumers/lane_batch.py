@@ -29,7 +29,7 @@ LEASE_MS = 60_000
 RENEW_S = 20.0
 PARK_AFTER_S = 0.05
 HELD_RECHECK_S = 60.0
-"""The interval at which the lane of a paused subscription is looked at; it is also looked at when the subscription is
+"""The interval at which the lane of a paused subscription is rechecked; it is also rechecked when the subscription is
 resumed: see `PausedHeads`."""
 QUEUE = jobs.LANES
 
@@ -123,12 +123,12 @@ class LaneBatch:
         return NOT_BLOCKED
 
     async def _target(self, job: JobAttempts) -> Target | None:
-        """None when the job ends here: its target is gone, which is counted as a drop, or it cannot be loaded."""
+        """Returns None if the job ends here: its target is gone, which is counted as a drop, or it cannot be loaded."""
         try:
             target = next(iter(await job.load()), None)
         except CnsError:  # a store is away
             raise
-        except Exception as error:  # noqa: BLE001  # logged by what it is handed to
+        except Exception as error:  # noqa: BLE001  # `_redeliver_crashed` logs it
             self._redeliver_crashed(job, error)
             return None
         if target is None:
@@ -136,8 +136,8 @@ class LaneBatch:
         return target
 
     async def _hold(self, job: JobAttempts, target: Target) -> LaneBlock | None:
-        """Keep the head in the lane of its paused subscription. From the lane of an endpoint it goes there, and after
-        `HELD_MS_MAX` to the dead-letter queue: then the next job is the head, and None is returned."""
+        """Keep the head in the lane of its paused subscription, to which it moves from an endpoint's lane. After
+        `HELD_MS_MAX` it goes to the dead-letter queue. Returns None if it left this lane: the next job is the head."""
         if job.is_held_too_long(self._context.clock.now_ms()):
             following = await self._with_renewals(self._outcomes.give_up(job, target, FinalCause.DEADLINE_PAUSED))
             self._end(job, target, following)
@@ -160,8 +160,8 @@ class LaneBatch:
         return LaneBlock(self._tokens_at_s)
 
     async def _may_send(self, subscription: str, per_second: int) -> bool:
-        """Take one of the batch's tokens, which come together: all jobs of a lane have one subscription. Those that are
-        left when the lane must wait for other reasons are not returned: the rate is a maximum."""
+        """Take one of the batch's tokens, which are fetched together: all jobs of a lane have one subscription. Tokens
+        that are left when the lane must wait for other reasons are not returned: the rate is a maximum."""
         if not self._tokens:
             grant = await self._context.rates.take_tokens(subscription, per_second, len(self._left))
             self._tokens, self._tokens_at_s = grant.tokens, now_s() + grant.wait_s
@@ -200,7 +200,7 @@ class LaneBatch:
             self._end(job, target, await (self._with_renewals(handling) if isinstance(outcome, Failed) else handling))
 
     def _redeliver_crashed(self, job: JobAttempts, error: BaseException) -> None:
-        """A job that crashes would hold up its lane. As a redelivery it is quarantined if it keeps crashing."""
+        """Redeliver a job that crashed, since it would block its lane. It is quarantined if it keeps crashing."""
         log.error("lane.crashed", lane=job.received.leased.group, message_id=job.observed.message_id, exc_info=error)
         self._context.stats.count_job_failure(QUEUE)
         self._done.append(JobOutcome(job.received.leased.handle, job.stored_id, (job.after_crash(),)))
@@ -233,7 +233,7 @@ class LaneBatch:
         await self._settle(self._renewals())
 
     async def _renew_if_due(self) -> None:
-        """The dead letters of a batch, one after another, may take longer than its leases."""
+        """Renew the leases between the dead letters of a batch, which together may take longer than these."""
         if renewals := self._due_renewals():
             await self._settle(renewals)
 

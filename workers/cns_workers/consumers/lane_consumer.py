@@ -29,8 +29,8 @@ JOBS_A_RECEIVE_MAX = 10
 """Jobs that one receive takes; fewer while endpoints have no room, since most of a lane would be read, decoded and
 given back in vain."""
 BATCHES_AT_ONCE_MAX = 16
-"""Batches that run at once, without those that only wait for answers. Deferred deliveries come back in waves, and must
-not delay those that are due now."""
+"""The most batches that run at once, besides those that only wait for answers. Deferred deliveries come back in waves,
+and must not delay those that are due now."""
 WAIT_S = 20.0
 
 

@@ -15,14 +15,13 @@ from cns_workers.consumers.retry_decision import judge
 from cns_workers.delivery.channels import Channels
 
 DEAD_LETTER_RETRY_MS = 30_000
-"""The delay after a dead-letter queue could not be reached: then the target comes back for that queue only, not for an
-attempt."""
+"""The delay after a dead-letter queue could not be reached: then only this queue is tried again, not the endpoint."""
 
 log = structlog.get_logger(__name__)
 
 
 class OutcomeHandler:
-    """Its methods return None when the target is done with: delivered, dead-lettered or dropped."""
+    """Its methods return None if the target needs no further attempt: delivered, dead-lettered or dropped."""
 
     def __init__(self, context: DeliveryContext, channels: Channels) -> None:
         self._context = context
@@ -60,7 +59,7 @@ class OutcomeHandler:
         return await self._dead_letter(job, target, f"{verdict.end or End.SPENT}:{outcome.cause}", failures)
 
     async def give_up(self, job: JobAttempts, target: Target, cause: str) -> NextAttempt | None:
-        """Make no further attempt: the target's time is over, or it came back for its dead-letter queue alone."""
+        """Make no further attempt: the target's time is over, or only its dead-letter queue is left to try."""
         return await self._dead_letter(job, target, cause, job.received.failures)
 
     async def _dead_letter(self, job: JobAttempts, target: Target, cause: str, attempts: int) -> NextAttempt | None:

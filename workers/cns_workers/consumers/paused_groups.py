@@ -89,7 +89,7 @@ class PausedGroups:
             return received
         if target.paused and not received.ended:
             return replace(received, returns=returns, ended=FinalCause.DEADLINE_PAUSED)
-        if received.since_ms < target.resumed_ms:  # the new since_ms is not, so this is done once
+        if received.since_ms < target.resumed_ms:  # the new since_ms is later, so this is done once
             since_ms = max(now_ms, target.resumed_ms)
             return replace(received, returns=returns, first_attempt_ms=since_ms, since_ms=since_ms)
         return received

@@ -1,4 +1,4 @@
-"""The heads of one queue that are hidden until their subscriptions are resumed, and which are shown then.
+"""The heads (first jobs) of one queue's message groups that are hidden until their subscriptions are resumed.
 
 A resumption is announced. Announcements may be lost, and there are none in a cluster without Redis: there, the cache of
 targets is emptied every few seconds, and then each subscription that has hidden heads here is read again.
@@ -37,8 +37,8 @@ log = structlog.get_logger(__name__)
 class HiddenHandles:
     """The handles of hidden heads, by subscription. They are forgotten when their heads become visible by themselves.
 
-    A handle takes its own bytes only, since a worker may hide a million heads. It is not known of which message group a
-    handle is: one that was hidden twice has two, of which the older one does nothing any more.
+    A handle takes its own bytes only, since a worker may hide a million heads. Its message group is not known: a head
+    that was hidden twice has two handles, of which the older one has no effect.
     """
 
     def __init__(self, bytes_max: int = HANDLES_BYTES_MAX) -> None:
@@ -100,8 +100,8 @@ class PausedHeads:
         self._targets = targets
         self._hidden = HiddenHandles()
         self._display = HeadUnhider(queue, port)
-        self._looks: set[asyncio.Task[None]] = set()
-        self._look_at_all: asyncio.Task[None] | None = None
+        self._reads: set[asyncio.Task[None]] = set()
+        self._read_of_all: asyncio.Task[None] | None = None
         targets.changed.append(self._changed)
         targets.all_changed.append(self._all_changed)
 
@@ -111,30 +111,30 @@ class PausedHeads:
         return len(self._hidden)
 
     async def note(self, subscription: str, handle: str, hidden_s: float) -> None:
-        """Note a head that was hidden for this time, or until its subscription is resumed, if it was not meanwhile."""
+        """Note a head that was hidden for this time. If its subscription was resumed meanwhile, show it."""
         self._hidden.add(subscription, handle, now_s(), hidden_s)
-        await self._look(subscription)
+        await self._show_if_resumed(subscription)
 
     def _changed(self, subscription: str) -> None:
-        """The subscription may be resumed."""
+        """Show the subscription's heads if it was resumed."""
         if subscription in self._hidden:
-            look = asyncio.create_task(self._look(subscription))
-            self._looks.add(look)
-            look.add_done_callback(self._looks.discard)
+            read = asyncio.create_task(self._show_if_resumed(subscription))
+            self._reads.add(read)
+            read.add_done_callback(self._reads.discard)
 
     def _all_changed(self) -> None:
-        """Any subscription may be resumed. A look at all that is under way goes on instead: the next comes soon."""
-        if self._hidden and (self._look_at_all is None or self._look_at_all.done()):
-            self._look_at_all = asyncio.create_task(self._look_at_each())
+        """Show the heads of all subscriptions that were resumed, unless that is under way: the next call comes soon."""
+        if self._hidden and (self._read_of_all is None or self._read_of_all.done()):
+            self._read_of_all = asyncio.create_task(self._show_all_resumed())
 
-    async def _look(self, subscription: str) -> None:
+    async def _show_if_resumed(self, subscription: str) -> None:
         try:
             await self._show_resumed([subscription])
         except CnsError as error:
-            log.info("paused_heads.look_failed", subscription=subscription, error=str(error))
+            log.info("paused_subscription.read_failed", subscription=subscription, error=str(error))
             self._display.show(self._hidden.take(subscription))  # a head that is shown in vain is hidden again
 
-    async def _look_at_each(self) -> None:
+    async def _show_all_resumed(self) -> None:
         subscriptions = self._hidden.subscriptions()
         for start in range(0, len(subscriptions), READ_AT_ONCE):
             if start:
@@ -142,7 +142,7 @@ class PausedHeads:
             try:
                 await self._show_resumed(subscriptions[start : start + READ_AT_ONCE])
             except CnsError as error:
-                log.info("paused_heads.look_failed", subscription="", error=str(error))
+                log.info("paused_subscription.read_failed", subscription="", error=str(error))
                 return
 
     async def _show_resumed(self, subscriptions: Sequence[str]) -> None:

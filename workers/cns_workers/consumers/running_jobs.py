@@ -12,7 +12,7 @@ from cns_common.task_cancellation import cancel_and_wait
 from cns_workers.stats import Stats
 
 PARKED_MAX = 2_000
-"""The body of each is in memory. Admission control keeps them fewer, unless most targets of a job hang."""
+"""The most parked jobs: the body of each is in memory. Admission control keeps them fewer, unless most targets hang."""
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +42,7 @@ class RunningJobs:
         self._update_room()
 
     def park(self) -> None:
-        """Count the current job no more, for the rest of its time."""
+        """Stop counting the current job as busy."""
         task = asyncio.current_task()
         if task in self._tasks:
             self._parked.add(task)

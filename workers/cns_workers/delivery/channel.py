@@ -32,7 +32,7 @@ class Channel(Protocol):
 
 
 class PoolChannel(ABC, Channel):
-    """Its requests are made in the pool's threads: signing belongs to the send, not to the loop that settles."""
+    """Its requests are made in the pool's threads, so that signing them does not delay the event loop that settles."""
 
     def __init__(self, pool: DeliveryPool) -> None:
         self._pool = pool

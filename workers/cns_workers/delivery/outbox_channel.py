@@ -66,7 +66,7 @@ class GatewayChannel(PoolChannel):
 
 
 class RecipientCheckChannel(Channel):
-    """Asks before each delivery whether the recipient may be sent to, and leaves the rest to another channel.
+    """Checks before each delivery whether the recipient may be sent to, and passes the delivery on to another channel.
 
     A direct publish, whose target has no ARN, was checked when it was accepted.
     """

@@ -1,6 +1,6 @@
 """Sends messages to queues in the order in which their slots were reserved.
 
-A route is one queue and one topic. The bodies of its messages are made side by side. The messages go to the queue port
+A route is one queue and one topic. The bodies of its messages are made concurrently. The messages go to the queue port
 in the order of their slots, one request at a time; those that become ready meanwhile go together in the next request.
 So the queue holds them in that order, unless a request fails.
 """

@@ -51,7 +51,7 @@ class FanoutContext(JobContext):
         return view is not None and view.topic.id != job.topic_id
 
     def count_wait(self, queue: str, notification: Notification) -> None:
-        """Count how long a publish waited for the begin of its fan-out."""
+        """Count how long a publish waited for the start of its fan-out."""
         self.stats.job_waits.observe((self.clock.now_ms() - notification.timestamp_ms) / 1000, queue)
 
     def count_fanout(self, queue: str, began_ms: int) -> None:

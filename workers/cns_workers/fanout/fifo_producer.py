@@ -1,8 +1,8 @@
 """The producer of FIFO topics: fans publish jobs out in their order, into one endpoint job for each subscription.
 
-The group of an endpoint job is its subscription with the message group, so a subscription that does not answer holds up
+The group of an endpoint job is its subscription with the message group, so a subscription that does not answer delays
 only itself. The endpoint jobs have deduplication ids made of message and subscription, so that a step that is repeated
-after a crash puts nothing twice.
+after a crash enqueues nothing twice.
 """
 
 from __future__ import annotations

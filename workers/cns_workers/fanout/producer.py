@@ -1,7 +1,7 @@
 """The producer of standard topics: fans a publish job out into endpoint jobs, one page of subscriptions at a time.
 
 A publish job stays one message in its queue until its last page: a settlement sends the page's jobs and writes the next
-cursor into it. So where that is two steps, a crash between them repeats one page, and not those that follow.
+cursor into it. On engines where these are two steps, a crash between them repeats this page only.
 """
 
 from __future__ import annotations

@@ -42,10 +42,10 @@ class Quarantine:
         self._deletions: set[asyncio.Task[None]] = set()
 
     async def intercept(self, queue: str, leased: LeasedJob, topic: str, *, expected: int = 0) -> bool:
-        """Quarantine the job if it was leased too often. Returns True when it did: the caller has the job no longer.
+        """Quarantine the job if it was leased too often. Returns True if it was: the caller no longer has the job.
 
-        Must be called in a task of the job's own: how the task ends is how the trial ends. `expected` of the job's
-        leases ended as they should.
+        Must be called in a task of the job's own: the trial ends as the task does. `expected` of the job's leases ended
+        without a failure of the job.
         """
         leases = leased.deliveries - expected
         if leases < LEASES_MAX or await self._begin_trial(queue, leased):

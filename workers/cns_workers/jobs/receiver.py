@@ -28,7 +28,7 @@ class ReceivedJob(msgspec.Struct, frozen=True):
     job: TargetJob
     failures: int
     first_attempt_ms: int  # now, if there was none yet
-    returns: int = 0  # FIFO: its leases that ended as they should, without an attempt
+    returns: int = 0  # FIFO: its leases that ended without an attempt or a failure
     ended: str = ""  # why no attempt is left: only its dead-letter queue is tried
     is_new: bool = False  # as its producer made it: nothing was tried or deferred
     crashed: bool = False  # see `Redelivery`
@@ -37,7 +37,7 @@ class ReceivedJob(msgspec.Struct, frozen=True):
 
 class JobReceiver:
     def __init__(self, port: QueuePort, quarantine: Quarantine, clock: Clock, *, in_order: bool = False) -> None:
-        """With `in_order` the jobs behind one that is withheld are withheld with it, those of its group."""
+        """With `in_order`, the jobs of its group that are behind a withheld one are withheld with it."""
         self._port = port
         self._quarantine = quarantine
         self._clock = clock

@@ -1,6 +1,6 @@
 """Settles jobs of one internal queue, and the references that they hold to stored notifications.
 
-Three steps, in an order that a crash between them turns into a reference too many, never into one too few:
+Three steps, in this order: a crash between them leaves a reference too many, never one too few.
 
 1. Add the references of the jobs that follow.
 2. Settle: enqueue the jobs that follow and delete or renew the job, in one commit where the engine can.

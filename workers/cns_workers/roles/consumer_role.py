@@ -79,7 +79,7 @@ class ConsumerRole(Role):
         )
 
     async def report_breakers(self) -> tuple[OpenBreaker, ...]:
-        """The open circuit breakers, after those that a person asked for were let probe."""
+        """Let the circuit breakers probe for which a person asked for it. Returns those that are open."""
         admission = self._consumers.admission
         if admission.open_breakers():
             for request in await self._control.asked_probes():

@@ -60,5 +60,5 @@ class MaintenanceRole(Role):
         await asyncio.gather(self.moves.close(), self.replays.close())
 
     async def drain(self, grace_s: float) -> DrainResult:
-        """`leave` ended its work; another worker continues it."""
+        """Nothing is left to drain: `leave` ended the work, and another worker continues it."""
         return DrainResult()

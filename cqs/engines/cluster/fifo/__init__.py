@@ -1,4 +1,4 @@
-"""FIFO queues of the engine `cqs`: a log of commands in Cassandra is the truth, and each process applies all of it.
+"""FIFO queues of the engine `cqs`: a log of commands in Cassandra, all of which each process applies.
 
 The order, groups, deduplication and leases of a queue are one small state, changed by commands (`commands`, `state`). A
 process appends a command to the queue's log by a conditional write (`log`); a process that loses the race applies the

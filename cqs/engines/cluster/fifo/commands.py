@@ -83,7 +83,7 @@ Command: TypeAlias = FifoSend | Receive | Delete | FifoChange | Remove | Redelay
 
 
 class SendAnswer(msgspec.Struct, frozen=True):
-    """One answer per message; none if the bodies' generation is over: write them again."""
+    """One answer per message; none if the bodies' generation has ended: the caller writes them again."""
 
     generation: int
     answers: tuple[SentEntry | RejectedEntry, ...] = ()

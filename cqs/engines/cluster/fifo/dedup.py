@@ -30,8 +30,8 @@ class ReceiveAttempt(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DedupWindow:
-    """The first message of each deduplication key. They expire in the order of their sends, since the queue's time only
-    rises, but for `end_by`."""
+    """The first message of each deduplication key. Records expire in the order of the sends, since the queue's time
+    only rises, except by `end_by`."""
 
     def __init__(self, known: Iterable[DedupRecord] = ()) -> None:
         self._ends: deque[DedupRecord] = deque()
@@ -57,7 +57,8 @@ class DedupWindow:
                 del self._by_key[ended.key]
 
     def end_by(self, now_ms: int) -> DedupWindow:
-        """The same window after the queue's time was set back: nothing is known for longer than from now."""
+        """The window after the queue's time was set back to `now_ms`: no record lasts longer than one that is added
+        now."""
         last_ms = now_ms + DEDUP_WINDOW_MS
         return DedupWindow([msgspec.structs.replace(one, until_ms=min(one.until_ms, last_ms)) for one in self._ends])
 

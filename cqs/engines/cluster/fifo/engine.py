@@ -37,10 +37,10 @@ from cqs.engines.waiters import WaiterRegistry
 GENERATIONS_MAX = 5
 ROUNDS_MAX = 20
 LOGS_MAX = 1_000
-"""Queues whose state a process keeps in memory. For another queue it reads the log again."""
+"""The most queues whose state a process keeps in memory. For another queue it reads the log again."""
 POLLED_AT_ONCE = 16
 HINTED_STEPS = 5
-"""While Redis brings hints, only one of so many polling steps polls."""
+"""While Redis brings hints, one in so many polling steps polls."""
 SKEW_MS_MAX = 120_000
 """The largest age difference of two messages of a queue that may be out of order."""
 EXPIRED_MAX = 1_000
@@ -289,7 +289,7 @@ class FifoQueues:
     # -- wake-ups -----------------------------------------------------------------------------------------------------
 
     def on_hint(self, queue_id: str) -> None:
-        """Called at a hint: the queue may have messages for waiters of this process."""
+        """Poll the queue after a hint: it may have messages for waiters of this process."""
         if queue_id not in self.waiters:
             return
         if queue_id in self._polls:
@@ -356,7 +356,6 @@ class FifoQueues:
         return log
 
     def _evict_logs(self) -> None:
-        """Evict the least recently used logs."""
         for queue_id in list(self._logs)[: len(self._logs) - LOGS_MAX]:
             if self._logs[queue_id].idle:
                 del self._logs[queue_id]
@@ -372,7 +371,7 @@ class FifoQueues:
 
 
 def _has_messages(log: CommandLog, command: c.Receive) -> bool:
-    """Whether to append the command. If the queue's time is ahead, that is not known before it is set back."""
+    """Whether the command would return messages, or is to set back the queue's time before."""
     return log.is_ahead or log.state.would_return_messages(command)
 
 

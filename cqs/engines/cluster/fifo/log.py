@@ -23,11 +23,11 @@ RACES_MAX = 50
 """Slots lost to other processes before an append fails."""
 LOADS_MAX = 5
 UNSEALED_S = 60.0
-"""For this time after its proposal a slot is in no sealed segment: the seal comes `OBSOLETE_KEEP_MS` after the slot."""
+"""A slot proposed less long ago is in no sealed segment: the seal comes `OBSOLETE_KEEP_MS` after the slot."""
 CLEARED_AT_ONCE = 100
-"""Segments and snapshots that are removed after a snapshot was written."""
+"""The most segments and snapshots that are removed after a snapshot was written."""
 TURN_BYTES = 64 * 1024
-"""Commands of this size are applied in one turn of the event loop."""
+"""The size of the commands that are applied in one turn of the event loop."""
 
 log = structlog.get_logger(__name__)
 
@@ -88,8 +88,8 @@ class CommandLog:
             read.exception()  # its caller may not wait for it any more
 
     async def append(self, command: Command) -> Any:
-        """Append the command. Returns its answer once it is durable. A caller that gives up takes it back, unless it
-        was proposed."""
+        """Append the command. Returns its answer once it is durable. Cancelling the call withdraws the command, unless
+        it was proposed."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, answer))
         if self._append_task is None:

@@ -6,11 +6,11 @@ from cns_common.clock import Clock
 from cqs.engines.cassandra.clock_skew import ClockSkew
 
 AHEAD_MS_MAX = 1_000
-"""A queue whose time is further ahead, beyond the error of the measurement, is pulled back."""
+"""A queue whose time is further ahead, beyond the error of the measurement, is set back."""
 
 
 class LogTime:
-    """Converts times of this process's callers to those of the log, and back. `ensure` before."""
+    """Converts times of this process's callers to those of the log, and back. Call `ensure` before."""
 
     def __init__(self, clock: Clock, skew: ClockSkew) -> None:
         self._clock = clock
@@ -34,8 +34,8 @@ class LogTime:
         return ms + self._skew.ahead_ms if ms else 0
 
     def is_ahead(self, queue_ms: int) -> bool:
-        """Whether a process with a wrong clock moved this queue's time into the future. The offset of a test clock
-        reaches processes one after the other, so with one this is not known."""
+        """Whether a process with a wrong clock moved this queue's time into the future. Never with a test clock, whose
+        offset reaches processes one after the other."""
         if self._clock.is_test or not self._skew.known:
             return False
         return queue_ms > self.now_ms() + AHEAD_MS_MAX + self._skew.bound_ms

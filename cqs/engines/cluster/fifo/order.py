@@ -14,8 +14,8 @@ from cqs.engines.cluster.fifo.counts import HiddenMessages
 GARBAGE_MIN = 64
 """A heap is rebuilt when it has this many stale entries more than valid ones."""
 SPARSE = 8
-"""With fewer messages than one in so many of their sequence numbers, trying each number costs more than looking at each
-message."""
+"""If fewer than one in so many sequence numbers has a message, looking at each message costs less than trying each
+number."""
 
 
 class QueuedMessage(msgspec.Struct, array_like=True):
@@ -62,14 +62,14 @@ class MessageOrder:
             self.requeue_group(message.group)
 
     def set_visible_at(self, message: QueuedMessage, visible_at_ms: int, now_ms: int) -> None:
-        """Like `reschedule`, for a message whose group the caller queues again."""
+        """Like `reschedule`, for a message whose group the caller requeues."""
         message.visible_at_ms = visible_at_ms
         self.hidden.remove(message.seq)
         if visible_at_ms > now_ms:
             self.hidden.add(message.seq, visible_at_ms, in_flight=message.deliveries > 0)
 
     def pop_due_head(self, now_ms: int) -> QueuedMessage | None:
-        """The head of the group that has been due longest. The group is out of the queue until `requeue_group`."""
+        """Take the head of the group that has been due longest. The group is out of the queue until `requeue_group`."""
         if not self.is_due(now_ms):
             return None
         _, seq = heapq.heappop(self._heads)
@@ -122,7 +122,7 @@ class MessageOrder:
         return found
 
     def behind_heads(self, after: int, n: int) -> list[QueuedMessage]:
-        """The next `n` messages after this sequence number that others of their group precede, in order."""
+        """The next `n` messages after this sequence number, in order, that are not the head of their group."""
         behind = (message for message in self._from(after + 1) if self._head(message.group) != message.seq)
         return list(islice(behind, n))
 

@@ -40,7 +40,7 @@ PROPOSE = Statement(
     "UPDATE cqs_fifo_log SET commands = ? WHERE queue = ? AND segment = ? AND slot = ?"
     " IF commands = null AND sealed = null"
 )
-"""Idempotent, as commands differ from all others: if it was applied before, its answer shows them."""
+"""May be repeated: commands differ from all others, so its answer shows whether an earlier try was applied."""
 SEAL = Statement("UPDATE cqs_fifo_log SET sealed = true WHERE queue = ? AND segment = ? IF sealed = null")
 MARK_SEALED = Statement(f"INSERT INTO cqs_fifo_log (queue, segment, slot, commands) VALUES (?, ?, {SEALED_SLOT}, 0x)")
 CLEAR_SEGMENT = Statement(

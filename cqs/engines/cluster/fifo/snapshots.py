@@ -52,7 +52,7 @@ class Snapshots:
                 state = await in_turns(FifoState.from_snapshot_steps(snapshot)) if snapshot else FifoState()
                 return state, mark.slot, len(snapshot)
             # a newer snapshot has made it obsolete meanwhile: read that one
-        raise StoreUnavailable(f"the newest image of {queue_id} is not whole")
+        raise StoreUnavailable(f"the newest snapshot of {queue_id} is incomplete")
 
     async def write(self, queue_id: str, slot: int, snapshot: bytes) -> None:
         """Write the chunks before the mark."""
@@ -68,7 +68,7 @@ class Snapshots:
         await self._mark(queue_id, SnapshotMark(schema.DROPPED_SLOT, "", segments, self._time.wall_ms()))
 
     async def _mark(self, queue_id: str, mark: SnapshotMark) -> None:
-        """Before its first mark, mark the beginning of the log, where `clear` starts."""
+        """Add a mark; before the first one, a mark at the beginning of the log, where `clear` starts."""
         if not await self._cassandra.run(schema.NEWEST_MARK, queue_id):
             await self._cassandra.run(schema.ADD_MARK, queue_id, 0, "", 0, mark.made_ms)
         await self._cassandra.run(schema.ADD_MARK, queue_id, *mark)

@@ -96,7 +96,7 @@ class FifoState:
         return None
 
     def _purge(self, generation: int) -> None:
-        if generation > self.generation:  # else a send has begun it, and its messages must stay
+        if generation > self.generation:  # else a send began it, and its messages are kept
             self._begin_generation(generation)
 
     def _begin_generation(self, generation: int) -> None:
@@ -107,8 +107,9 @@ class FifoState:
     def _pull_back(self, now_ms: int) -> None:
         """Set the queue's time back.
 
-        What was hidden since the time moved forward counts from that time; what was hidden before does not, and the two
-        look the same. So a lease ends too late rather than too early, unless it is too long to be of before.
+        A lease given after the time moved forward should be set back with it, one given before should not, and they
+        look the same. So a lease is set back only if it is too long to be an earlier one: it may end too late, never
+        too early.
         """
         ahead_ms = self.now_ms - now_ms
         if ahead_ms <= 0:

@@ -29,7 +29,7 @@ READ_REST_FACTOR = 5
 IDLE_MS = 2_000
 """After this time without a receive the claims of a queue are released."""
 WRITE_MS_MAX = 40_000
-"""This long after a row was seen, no row before it appears: all retries of their writes are over."""
+"""This long after a row was read, no row can appear before it: all retries of writes have ended."""
 
 Notify = Callable[[str, int, int | None], None]
 log = structlog.get_logger(__name__)
@@ -55,27 +55,26 @@ class BucketReader:
         self.visibilities: dict[QueueShard, LocalVisibility] = {}
         self._tasks: dict[QueueShard, asyncio.Task[None]] = {}
         self._unreleased: dict[QueueShard, set[str]] = {}  # claims whose release failed
-        self._unsaved: dict[
-            QueueShard, list[CachedMessage]
-        ] = {}  # hidden at the release of their buckets, and not saved
+        # hidden when their buckets were released, and not saved
+        self._unsaved: dict[QueueShard, list[CachedMessage]] = {}
         self.trust = 0
-        """The epoch of the processes' trust in Redis."""
-        self._claims_in_doubt = False  # whether other processes may have taken over claims of this one
+        """The number of the processes' epoch (`CacheEpoch`)."""
+        self._claims_may_be_lost = False  # whether other processes may have taken over claims of this one
 
     async def heartbeat(self) -> None:
         """Renew the heartbeat. If it was late, drop the claims of queues that other processes took over meanwhile."""
-        self._claims_in_doubt = self._claims_in_doubt or not self.claims.is_valid
+        self._claims_may_be_lost = self._claims_may_be_lost or not self.claims.is_valid
         await self.claims.heartbeat()
-        if self._claims_in_doubt:
+        if self._claims_may_be_lost:
             for shard, visibility in list(self.visibilities.items()):
                 if not await self.claims.owns(shard.queue_id, visibility.generation, visibility.buckets):
                     log.warning("redis_outage.bucket_claims_lost", queue=shard.queue_id)
                     await self._release(shard)
-            self._claims_in_doubt = False
+            self._claims_may_be_lost = False
 
     async def step(self) -> None:
-        """Read for waiters, release idle queues, retry failed releases, return messages whose delete was cut off. Call
-        it regularly."""
+        """Read for waiters, release idle queues, retry failed releases, return messages whose delete was interrupted.
+        Call it regularly."""
         now_ms = self._clock.monotonic_ms()
         for shard, visibility in self.visibilities.items():
             if restored := visibility.restore_undeleted(self._clock.now_ms()):
@@ -147,7 +146,7 @@ class BucketReader:
             await asyncio.wait({task})
 
     def schedule_read(self, shard: QueueShard) -> None:
-        """A message came into a bucket that this process has not claimed: try to claim it for local waiters."""
+        """Read for local waiters: a message was added to a bucket that this process has not claimed."""
         visibility = self.visibilities.get(shard)
         if visibility is not None:
             visibility.read_again_ms = 0

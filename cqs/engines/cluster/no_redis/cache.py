@@ -30,14 +30,14 @@ from cqs.engines.contract import Outcome
 
 HEARTBEAT_INTERVAL_S = 1.0
 UNREPORTED_MAX = 50_000
-"""Sends and deletes that are reported to Redis when it returns. Beyond this, the reconciler finds the sent messages;
-the deleted ones are counted until a receive meets them."""
+"""The most sends and deletes that are reported to Redis when it returns. Beyond this, the reconciler finds the sent
+messages, and Redis counts the deleted ones until a receive finds no row."""
 
 log = structlog.get_logger(__name__)
 
 
 class FallbackCache(Cache):
-    """While it is not open it accepts messages and returns none."""
+    """Until it is open it accepts messages and returns none."""
 
     def __init__(
         self, reader: BucketReader, fallback_counts: FallbackCounts, clock: Clock, notify: Notify, *, permanent: bool
@@ -82,7 +82,7 @@ class FallbackCache(Cache):
         return self._reader.hidden()
 
     def trust(self, epoch: int) -> None:
-        """Begin an epoch of the processes' trust in Redis, in which no server is trusted."""
+        """Begin an epoch (`CacheEpoch`) without Redis."""
         self._reader.trust = epoch
 
     async def _keep_heartbeat(self) -> None:

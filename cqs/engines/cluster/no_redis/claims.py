@@ -42,7 +42,7 @@ class BucketClaims:
 
     @property
     def is_valid(self) -> bool:
-        """Whether this process's claims are certainly valid."""
+        """Whether no other process can have taken over this one's claims."""
         return self._shown is not None and self._shown.elapsed_ms(self._clock) < CERTAIN_MS
 
     async def owners(self, queue_id: str, generation: int) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Counts and peeks without Redis: from the messages hidden in this process, and the rows of all other buckets.
 
-A bucket is scanned again only after a pause, or when this process changed it, and from its first message on: rows that
-were deleted before that are not read again. A scan keeps numbers, and what is hidden, not the messages.
+A bucket is scanned again only after a pause, or after this process changed it, and from its first message on: earlier
+deleted rows are not read again. A scan keeps the counts and the times of hidden messages.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SCAN_REST_FACTOR = 5
 """The pause between two scans of a bucket's rows, as a multiple of the first one's duration."""
 SHARDS_MAX = 1_000
 LATE_MS_MAX = 60_000
-"""After this time no row comes before those that are there: writes and their retries are over, however the clocks of
-the processes differ."""
+"""After this time no row can appear before existing ones: writes and their retries are over, whatever the clocks of the
+processes say."""
 
 
 class _Hidden(NamedTuple):
@@ -38,19 +38,19 @@ class _Scan(NamedTuple):
     visible: int
     hidden: tuple[_Hidden, ...]
     cleared: int
-    """The number up to which there are no messages."""
+    """The `seq` up to which the bucket has no messages."""
 
 
 class FallbackCounts:
     def __init__(self, rows: MessageRows, clock: Clock, visibilities: dict[QueueShard, LocalVisibility]) -> None:
         self._rows = rows
         self._clock = clock
-        self._shelves = visibilities
+        self._visibilities = visibilities
         self._scans: BoundedCache[QueueShard, dict[str, _Scan]] = BoundedCache(SHARDS_MAX)
         self._changes = 0
 
     def forget(self, shard: QueueShard, locations: Iterable[MessageLocation]) -> None:
-        """This process changed these rows: their buckets are scanned again."""
+        """Have the buckets of these rows scanned again: this process changed them."""
         self._changes += 1
         scans = self._scans.get(shard)
         for bucket in {location.bucket for location in locations} if scans else ():
@@ -58,9 +58,9 @@ class FallbackCounts:
                 scans[bucket] = scans[bucket]._replace(good_until_ms=0)
 
     async def counts(self, shard: QueueShard, now_ms: int) -> CacheCounts:
-        """Counts messages that other processes hide as these processes last saved them in the rows."""
+        """Count messages. Those that other processes hide count as last saved in the rows."""
         scans = await self._scan(shard, now_ms)
-        visibility = self._shelves.get(shard)
+        visibility = self._visibilities.get(shard)
         claimed = visibility.buckets if visibility else ()
         here = visibility.items() if visibility else []
         elsewhere = [scan for bucket, scan in scans.items() if bucket not in claimed]
@@ -72,18 +72,18 @@ class FallbackCounts:
 
     async def page(self, shard: QueueShard, after: tuple[int, str], n: int) -> list[CachedMessage]:
         """Reads all rows of other buckets and keeps those of the page."""
-        visibility = self._shelves.get(shard)
+        visibility = self._visibilities.get(shard)
         items = visibility.items() if visibility else []
         page = _soonest(items, after, n)
         async for bucket in self._buckets(shard):
-            visibility = self._shelves.get(shard)
+            visibility = self._visibilities.get(shard)
             if visibility is None or bucket not in visibility.buckets:
                 async for headers in headers_of(self._rows, shard.queue_id, bucket, self._cleared(shard, bucket)):
                     page = _soonest([*page, *cached_messages(headers)], after, n)
         return page
 
     async def _buckets(self, shard: QueueShard) -> AsyncIterator[str]:
-        visibility = self._shelves.get(shard)
+        visibility = self._visibilities.get(shard)
         generation = visibility.generation if visibility else await self._rows.generation(shard.queue_id)
         if generation is not None and generation != DROPPED:
             async for bucket in buckets_of(self._rows, shard, generation):
@@ -100,7 +100,7 @@ class FallbackCounts:
         self._scans.put(shard, before)
         scans: dict[str, _Scan] = {}
         async for bucket in self._buckets(shard):
-            visibility = self._shelves.get(shard)
+            visibility = self._visibilities.get(shard)
             if visibility is not None and bucket in visibility.buckets:
                 continue
             scan = before.get(bucket)

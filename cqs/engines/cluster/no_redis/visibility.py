@@ -19,9 +19,9 @@ from cqs.engines.cluster.ids import DeliveryKey, MessageLocation
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
 
 DELETE_MS_MAX = 40_000
-"""After this time a delete whose end was not reported is over, whatever became of it."""
+"""A delete whose end was not reported within this time has ended, with or without success."""
 READ_NOTE_MS = 1_000
-"""Reads within this time count as the first of them."""
+"""A read sooner than this after the last noted one is not noted."""
 
 
 class _Record:
@@ -35,7 +35,7 @@ class _Record:
 
 
 class LocalVisibility:
-    """One epoch of one queue. `trust` is the epoch of the processes' trust in Redis."""
+    """One epoch of one queue. `trust` is the number of the processes' epoch (`CacheEpoch`)."""
 
     __slots__ = (
         "_deleting",
@@ -64,21 +64,19 @@ class LocalVisibility:
         self.used_ms = now_ms
         self._lease = 0
         self._records: dict[MessageLocation, _Record] = {}
-        self._heap: list[
-            tuple[int, MessageLocation]
-        ] = []  # (due, location); entries that differ from the record are skipped
+        # (due, location); entries that differ from the record are skipped
+        self._heap: list[tuple[int, MessageLocation]] = []
         self._in_flight: dict[MessageLocation, _Record] = {}
-        self._deleting: dict[
-            MessageLocation, tuple[int, _Record | None]
-        ] = {}  # messages whose rows are being deleted, and until when, the first to end first
+        # (deadline, record) of messages whose rows are being deleted, in the order of the deadlines
+        self._deleting: dict[MessageLocation, tuple[int, _Record | None]] = {}
 
     def begin_bucket(self, bucket: str) -> None:
         self.buckets[bucket] = -1
         self._reads[bucket] = deque()
 
     def note_read(self, bucket: str, last_seq: int, read_ms: int, settled_ms: int) -> None:
-        """Note the highest `seq` of a read. No row before one that was seen at `settled_ms` or earlier comes any more:
-        that is known from this process's clock, not from the writer's."""
+        """Note the highest `seq` of a read. Rows before one that was read by `settled_ms` can no longer appear; this is
+        judged by this process's clock, not by the writer's."""
         reads = self._reads[bucket]
         if not reads or (last_seq > reads[-1][1] and read_ms >= reads[-1][0] + READ_NOTE_MS):
             reads.append((read_ms, last_seq))
@@ -169,12 +167,12 @@ class LocalVisibility:
         self._deleting[location] = (now_ms + DELETE_MS_MAX, record)
 
     def end_delete(self, location: MessageLocation) -> None:
-        """The row is deleted, or the delete failed."""
+        """Record that the row is deleted, or that its delete failed."""
         self._deleting.pop(location, None)
 
     def restore_undeleted(self, now_ms: int) -> int:
-        """Return messages whose delete was cut off before its end: their rows are not read again. If a row is gone all
-        the same, the next receive notices. Returns how many."""
+        """Return messages whose delete was interrupted: their rows are not read again. If a row was deleted
+        nevertheless, the next receive notices. Returns how many."""
         over = list(itertools.takewhile(lambda one: one[1][0] <= now_ms, self._deleting.items()))
         for location, (_, record) in over:
             del self._deleting[location]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 MARK = "~"
 """No queue's id begins with it."""
-ALIVE, LEFT, USED, EMPTIED = "~alive/", "~left/", "~used/", "~emptied/"
+ALIVE, LEFT, USED, MASS_DELETE = "~alive/", "~left/", "~used/", "~emptied/"
 
 
 class Announcements:
@@ -16,20 +16,20 @@ class Announcements:
         self._hint = hint
         self.on_process: Callable[[str, bool], None] = lambda _node, _alive: None
         self.on_use: Callable[[int], None] = lambda _slice: None
-        self.on_emptied: Callable[[str], None] = lambda _queue: None
+        self.on_mass_delete: Callable[[str], None] = lambda _queue: None
 
     def process(self, node: str, alive: bool) -> None:
-        """The process has renewed its lease, or has left."""
+        """Announce that the process has renewed its lease, or has left."""
         self._hint((ALIVE if alive else LEFT) + node)
 
     def use(self, number: int) -> None:
-        """A queue of the slice has a new user."""
+        """Announce a new user of a queue in the slice."""
         self._hint(f"{USED}{number}")
 
-    def emptied(self, queue_id: str) -> None:
-        """Many messages of the queue were deleted: some of its buckets may be empty."""
-        self.on_emptied(queue_id)  # at once, if this process is the owner
-        self._hint(EMPTIED + queue_id)
+    def mass_delete(self, queue_id: str) -> None:
+        """Announce that many messages of the queue were deleted: some of its buckets may be empty."""
+        self.on_mass_delete(queue_id)  # at once, if this process is the owner
+        self._hint(MASS_DELETE + queue_id)
 
     def received(self, text: str) -> None:
         for mark in (ALIVE, LEFT):
@@ -37,5 +37,5 @@ class Announcements:
                 self.on_process(text.removeprefix(mark), mark == ALIVE)
         if text.startswith(USED):
             self.on_use(int(text.removeprefix(USED)))
-        if text.startswith(EMPTIED):
-            self.on_emptied(text.removeprefix(EMPTIED))
+        if text.startswith(MASS_DELETE):
+            self.on_mass_delete(text.removeprefix(MASS_DELETE))

@@ -1,4 +1,4 @@
-"""The background work of one process: it renews its place among the live ones and looks after what it owns."""
+"""The background work of one process: it renews its lease as a live process and checks the queues that it owns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS_PER_ROUND = 500
 
 
 class BackgroundWork:
-    """The background work of one process. `announce_use` tells the other processes of new uses in a slice."""
+    """`announce_use` tells the other processes of new uses in a slice."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class BackgroundWork:
         clock: Clock,
         processes: LiveProcesses,
         owned: OwnedQueues,
-        looks: OwnerChecks,
+        checks: OwnerChecks,
         reconciler: Reconciler,
         known_queues: ClusterKnownQueues,
         announce_use: Callable[[int], None],
@@ -45,7 +45,7 @@ class BackgroundWork:
         self._clock = clock
         self._processes = processes
         self._owned = owned
-        self._looks = looks
+        self._checks = checks
         self._reconciler = reconciler
         self._known_queues = known_queues
         self._announce_use = announce_use
@@ -67,14 +67,14 @@ class BackgroundWork:
             with background("reconcile"):
                 await self._reconciler.step()
             with background("maintain"):
-                await self._looks.step(ROWS_PER_ROUND, self._clock.now_ms(), paced=True)
+                await self._checks.step(ROWS_PER_ROUND, self._clock.now_ms(), paced=True)
 
     async def maintain(self, budget: int, now_ms: int) -> int:
-        """Look at all owned queues that are due."""
+        """Check all owned queues that are due."""
         async with self._working:
             await self._refresh()
             with background("maintain"):
-                return await self._looks.step(budget, now_ms, paced=False)
+                return await self._checks.step(budget, now_ms, paced=False)
 
     async def _refresh(self) -> None:
         used_slices, self._known_queues.used_slices = self._known_queues.used_slices, set()
@@ -90,7 +90,7 @@ class BackgroundWork:
                 queue.hasten(at_ms + queue.q.retention_ms)
 
     async def leave(self) -> None:
-        """Leave in order: the other processes take over."""
+        """Leave the live processes: the others take over."""
         done = await self._reconciler.close()
         with background("membership"), suppress(CnsError):  # then the lease expires
             await self._processes.leave(undone=not done)

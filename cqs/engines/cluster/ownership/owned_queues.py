@@ -1,6 +1,6 @@
-"""The queues that this process owns, and when each is looked at again.
+"""The queues that this process owns, and when each is checked again.
 
-A look at an idle queue costs two statements, and the pause after it doubles while nothing changes.
+A check of an idle queue costs two statements, and the pause after it doubles while nothing changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READ_INTERVAL_HEARD_MS = 600_000
 PAUSE_MS_MIN = 60_000
 PAUSE_MS_MAX = 1_920_000
 PAUSES_IN_RETENTION = 4
-"""The least number of looks at a queue within its retention period."""
+"""The least number of checks of a queue within its retention period."""
 
 
 AT_ONCE = 0
@@ -37,16 +37,16 @@ class OwnedQueue:
         self.pause_ms = PAUSE_MS_MIN
         self.users: set[str] = set()
         self.generation = 0
-        self.buckets: list[ListedBucket] | None = None  # at the last look
+        self.buckets: list[ListedBucket] | None = None  # at the last check
         self.oldest = ("", -1)  # the oldest sealed bucket, and the number up to which it has no messages
         self.last_examined = ""  # the sealed bucket that was last examined for being empty
 
-    def begin_look(self) -> None:
-        """Begin a look. A reason to look again that comes from now on counts, even before the next look is planned."""
+    def begin_check(self) -> None:
+        """Begin a check. A `hasten` from now on is not lost, even if it comes before `plan`."""
         self.due_ms = NEVER
 
     def plan(self, now_ms: int, buckets: list[ListedBucket], due_ms: int | None) -> None:
-        """Plan the next look, after one that found these buckets and something that falls due."""
+        """Plan the next check, after one that found these buckets; at `due_ms` something falls due."""
         self.pause_ms = min(self.pause_ms * 2, PAUSE_MS_MAX) if buckets == self.buckets else PAUSE_MS_MIN
         self.buckets = buckets
         pause_ms = min(self.pause_ms, max(PAUSE_MS_MIN, self.q.retention_ms // PAUSES_IN_RETENTION))
@@ -72,13 +72,13 @@ class OwnedQueues:
         return self._slices.get(slice_of(queue_id), {}).get(queue_id)
 
     def schedule_check(self, queue_id: str) -> None:
-        """Some buckets of the queue may be empty."""
+        """Check the queue at once, if this process owns it: some of its buckets may be empty."""
         queue = self.get(queue_id)
         if queue is not None:
             queue.due_ms = AT_ONCE
 
     def schedule_read(self, numbers: Iterable[int]) -> None:
-        """The slices have new uses."""
+        """Read these slices again, if this process owns them: they have new uses."""
         for number in numbers:
             self._read_ms.pop(number, None)
 
@@ -86,7 +86,7 @@ class OwnedQueues:
         self._slices.get(slice_of(queue_id), {}).pop(queue_id, None)
 
     async def refresh(self) -> list[QueueUse]:
-        """Follow the live processes, and read the owned slices that are due. Returns the uses by dead processes."""
+        """Adapt to the live processes, and read the owned slices that are due. Returns the uses by dead processes."""
         if self._live != self._processes.live:
             self._live = self._processes.live
             self._read_ms.clear()  # a process that died may have used any queue
@@ -122,6 +122,6 @@ class OwnedQueues:
             queue.users = {use.node for use in of_queue}
 
     def due(self, now_ms: int) -> list[OwnedQueue]:
-        """The queues whose look is due, those first that wait longest."""
+        """The queues whose check is due, longest overdue first."""
         waiting = [queue for queues in self._slices.values() for queue in queues.values() if queue.due_ms <= now_ms]
         return sorted(waiting, key=lambda queue: queue.due_ms)

@@ -45,15 +45,14 @@ class OwnerChecks:
         self._clock = clock
 
     async def step(self, budget: int, now_ms: int, *, paced: bool) -> int:
-        """Look at the queues that are due; `paced`: at a few of them. Returns how many rows and buckets were
-        removed."""
+        """Check the queues that are due; `paced`: a few of them. Returns how many rows and buckets were removed."""
         due = self._owned.due(now_ms)
         done = 0
         for queue in due[: max(LOOKS_MIN, len(self._owned) // LOOKS_DIVISOR)] if paced else due:
             if done >= budget or not self._may_continue(queue):
                 break
             try:
-                done += await self._look(queue, budget - done, now_ms)
+                done += await self._check(queue, budget - done, now_ms)
             except (CnsError, CacheUnavailable) as error:  # go on with the other queues
                 queue.due_ms = now_ms + PAUSE_MS_MIN
                 log.warning("queue.maintenance_failed", queue=queue.q.id, error=str(error))
@@ -62,9 +61,9 @@ class OwnerChecks:
     def _may_continue(self, queue: OwnedQueue) -> bool:
         return self._processes.owns(slice_key(slice_of(queue.q.id)))
 
-    async def _look(self, queue: OwnedQueue, budget: int, now_ms: int) -> int:
+    async def _check(self, queue: OwnedQueue, budget: int, now_ms: int) -> int:
         queue_id = queue.q.id
-        queue.begin_look()
+        queue.begin_check()
         generation, listed = await asyncio.gather(self._rows.generation(queue_id), self._listed(queue_id))
         if generation is None:
             await self._forget(queue)

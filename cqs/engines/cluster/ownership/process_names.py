@@ -12,8 +12,8 @@ from cqs.engines.cluster.ownership import schema
 
 
 async def new_process_name(cassandra: Cassandra) -> str:
-    """A name that no process had while a message of it may exist. One conditional write makes sure. Without an answer
-    of Cassandra the name is random only, of 32 bits, until the first renewal."""
+    """A name that no process had while a message of it may exist, ensured by one conditional write. If Cassandra does
+    not answer, the name is merely 32 random bits until the first renewal."""
     while True:
         name = hex_id()[:NODE_DIGITS]
         try:

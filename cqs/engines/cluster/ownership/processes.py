@@ -49,7 +49,7 @@ class LiveProcesses:
         self._heard_ms: dict[str, int] = {}
         self._own_heard_ms = -SILENT_MS
         self.node = f"{node}.0"
-        """The name of this life. A process that was suspended for longer than its lease comes back under another."""
+        """The name of this process. After a suspension longer than its lease it takes another."""
         self.live: frozenset[str] = frozenset()
         self.departed: frozenset[str] = frozenset()
         """Processes that left nothing undone."""
@@ -93,7 +93,7 @@ class LiveProcesses:
         return self._clock.monotonic_ms() - self._own_heard_ms < SILENT_MS
 
     def heard(self, node: str, alive: bool) -> None:
-        """A process announced its renewal or its end."""
+        """Handle another process's announcement of its renewal or end."""
         if node == self.node:
             self._own_heard_ms = self._clock.monotonic_ms()
         if alive == (node in self.live):
@@ -102,7 +102,7 @@ class LiveProcesses:
             self._read_soon = True
 
     async def leave(self, *, undone: bool) -> None:
-        """End this life. The others take over; if something is `undone`, as after a death."""
+        """Leave the live processes. The others take over; with `undone`, as after a crash."""
         self._renewed_ms = None
         self.live = frozenset()
         await self._cassandra.run(schema.FORGET if undone else schema.LEAVE, self.node)
@@ -118,7 +118,7 @@ class LiveProcesses:
             log.warning("process.lease_expired", node=self.node, seconds=since_ms // 1000)
             self.node = f"{self._base}.{self._lives}"
             self._read_soon = True
-            self._renewed_ms = None  # a life that has not begun does not end
+            self._renewed_ms = None  # no lease under the new name can expire yet
         await self._cassandra.run(schema.RENEW, self.node, TTL_S)
         self._renewed_ms, self._renewed_real_ms = begun_ms, begun_real_ms
         self._announce(self.node, True)
@@ -131,7 +131,7 @@ class LiveProcesses:
         return max(self._clock.monotonic_ms() - monotonic_ms, self._clock.real_ms() - real_ms)
 
     async def _renew_name(self) -> None:
-        """Once a day, and first of all: a process that started without Cassandra has made up its name."""
+        """Renew the name once a day, and at the start: without Cassandra it was not made sure that it is unique."""
         begun = self._clock.monotonic_ms(), self._clock.real_ms()
         if self._name_renewed is None or self._since_ms(*self._name_renewed) >= NAME_RENEW_MS:
             await self._cassandra.run(schema.RENEW_NAME, self._base)

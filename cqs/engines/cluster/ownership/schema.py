@@ -6,10 +6,10 @@ from __future__ import annotations
 from cns_common.cassandra.session import Statement
 
 LEFT_TTL_S = 86_400
-"""The time for which it is remembered that a process left nothing undone."""
+"""How long it is remembered that a process left nothing undone."""
 USE_TTL_S = 31 * 86_400
-"""The time for which it is remembered that a process used a queue. It is longer than messages live: after a shutdown of
-all processes the next ones look after these queues."""
+"""How long it is remembered that a process used a queue: longer than messages live, so that after a shutdown of all
+processes the next ones find these queues."""
 NAME_TTL_S = USE_TTL_S + 2 * 86_400
 """A name is renewed once a day, so it is not given again for as long as messages of its last process live."""
 PAGE_ROWS = 2_000

@@ -41,12 +41,12 @@ IDLE_TTL_MS = 86_400_000
 delayed message is in its row, so no message becomes visible too early when the rows are read again."""
 TASK_TTL_MS = 60_000
 SINCE_MARK = "@"
-"""In the registry, between a shard and the layout since which it is there."""
+"""In the registry, separates a shard from the layout that placed it there."""
 DROPPED_TTL_MS = 86_400_000
 UNFINISHED_DELETE_MS = 5_000
 """After this time another process finishes a delete. Both may delete the row: the writes are the same."""
 MESSAGES_PER_CALL = 1_000
-"""Messages per script call. Redis does nothing else while a script runs."""
+"""The most messages per script call: Redis does nothing else while a script runs."""
 
 
 LOST_HIDING, DONE_EARLIER, GONE_EARLIER = 8, 10, 11
@@ -61,11 +61,11 @@ _OUTCOMES: dict[int | None, MaybeOutcome] = {
 
 
 class RedisCache(Cache):
-    """Its content counts for one epoch of the processes' trust and one run of the server.
+    """Its content is valid for one epoch of the processes (`CacheEpoch`) and one run of the server.
 
-    The content of a shard expires `IDLE_TTL_MS` after it was renewed last. The registry, a sorted set in Redis, has the
-    shards that were filled in an epoch, by that time: if one of these is missing before it may expire, or the registry,
-    Redis has lost content.
+    The content of a shard expires `IDLE_TTL_MS` after its last renewal. The registry, a sorted set in Redis, has the
+    shards that were filled in an epoch, by the time of the renewal: if one is missing before it may expire, or the
+    registry is, Redis has lost content.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class RedisCache(Cache):
         self.lost_epoch = 0
         """The last epoch of which content was found missing."""
         self.newest_epoch = 0
-        """The newest epoch that was met in Redis, if it was a later one than the processes'."""
+        """The newest epoch found in Redis, if it is later than the processes' epoch."""
         self.duplicates = 0
         """Deliveries whose visibility was lost and whose messages were delivered again before they were settled."""
         self._pipe = RedisPipe(url, TIMEOUT_S)
@@ -100,7 +100,7 @@ class RedisCache(Cache):
         """All keys of a shard are in one cluster slot."""
         return [f"{self._prefix}:{{{shard.name}}}:{part}" for part in lua.PARTS]
 
-    # -- trust --------------------------------------------------------------------------------------------------------
+    # -- epochs -------------------------------------------------------------------------------------------------------
 
     def trust(self, epoch: int, server: str) -> None:
         """Use the content of this epoch, on this server only."""
@@ -128,7 +128,7 @@ class RedisCache(Cache):
         policy = self._pipe.facts.get("maxmemory_policy", EVICTION_POLICY)
         if policy == EVICTION_POLICY:
             return ""
-        return f"Redis has maxmemory-policy {policy}, which removes what hides messages: set {EVICTION_POLICY}"
+        return f"Redis has maxmemory-policy {policy}, which may evict hidden messages: set {EVICTION_POLICY}"
 
     async def register(self, epoch: int, before: int) -> None:
         """Begin the registry of a new epoch, in which no queue is filled."""
@@ -167,8 +167,8 @@ class RedisCache(Cache):
             raise CacheUnavailable(str(error)) from error
 
     def _run(self, shard: QueueShard) -> str:
-        """The lifetime of content that counts: an epoch of trust, a run of the server, and the layout since which the
-        shard is placed here; 0 if it has never been elsewhere."""
+        """Identifies the valid content: the epoch, the run of the server, and the layout that placed the shard here; 0
+        if the shard was never elsewhere."""
         since = self.placed_since(shard)
         return f"{self.epoch}:{self._server}:{since}" if since else f"{self.epoch}:{self._server}"
 
@@ -308,7 +308,7 @@ class RedisCache(Cache):
             await self._execute("ZADD", self._registry(self.epoch), begun_ms, self._member(shard))
 
     async def forget_expired(self) -> None:
-        """Remove the shards of which the content has expired from the registry."""
+        """Remove shards whose content has expired from the registry."""
         await self._execute(
             "ZREMRANGEBYSCORE", self._registry(self.epoch), "-inf", await self._server_ms() - 2 * IDLE_TTL_MS
         )
@@ -325,13 +325,13 @@ class RedisCache(Cache):
         return [member.decode().partition(SINCE_MARK)[0] for member in members if member]
 
     async def take_task(self, task: str, node: str) -> bool:
-        """Whether this process is the one that does a task, for as long as it may take."""
+        """Take a task, for the longest time that it may take. Returns whether this process has it."""
         key = f"{self._prefix}:task:{task}"
         await self._execute("SET", key, node, "NX", "PX", TASK_TTL_MS)
         return bool(await self._execute("GET", key) == node.encode())
 
     async def held(self, shard: QueueShard, behind: int) -> list[CachedMessage]:
-        """A page of the messages in flight of all processes. `behind` messages before it are left out."""
+        """A page of all processes' messages in flight, after the first `behind` ones."""
         answer = await self._call(calls.HELD, shard, self._times(self._clock.now_ms()), behind, MESSAGES_PER_CALL)
         return _messages(answer)
 

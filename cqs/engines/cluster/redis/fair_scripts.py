@@ -1,16 +1,16 @@
 """The part of the Lua scripts that serves the quiet tenants of a fair queue first (ADR 0029).
 
-A queue is fair from the first message with a tenant on: then `e` has a field `fair`. No script does more than look at
-that field for another queue, which has none of these keys:
+A queue becomes fair with its first message that has a tenant: `e` gets a field `fair`. For other queues the scripts
+only read that field. A fair queue also has these keys:
 
 `t`, the tenants of messages that have one; `y`, all messages of `z` as "tenant, time, message", so that each tenant's
 oldest message is found; `h`, the tenants by the time of their oldest message; `u`, the use of the consumers by tenant
 as "in flight:time:processing time", that of all together under ''; `i`, the tenants without messages in flight, by the
 time at which their use may be forgotten. Messages without a tenant are listed under ''.
 
-A message counts as in flight while its time in `f` is after `fair`, the time up to which ended leases were counted;
-each lease moves this on. `noisy` in `e` names the tenants that were noisy when their use last changed. `index` in `e`
-is the place up to which messages that were sent before the first one with a tenant are in `y`.
+`fair` is the time up to which ended leases were counted; each lease advances it. A message counts as in flight while
+its time in `f` is later. `noisy` in `e` names the tenants that were noisy when their use last changed. `index` in `e`
+is the cursor of the scan that adds to `y` the messages sent before the first one with a tenant.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cqs.engines.contract import NOISY_BUSY_MS_MIN, NOISY_IN_FLIGHT_MIN, NOISY_R
 PARTS = "tyhui"
 MEMBER_LENGTH = BUCKET_LENGTH + SEQ_DIGITS
 SWEPT_AT_ONCE = 1_000
-"""Ended leases that one lease counts, and forgotten tenants that it removes; later ones do the rest."""
+"""The most ended leases that one lease counts, and forgotten tenants that it removes; later leases do the rest."""
 INDEXED_AT_ONCE = 500
 
 CLEAR = "".join(f", string.sub(e, 1, -2) .. '{part}'" for part in PARTS)

@@ -1,18 +1,18 @@
 """The atomic operations in Redis, as Lua scripts. Each script is prefixed with `HEAD`, which names a queue's keys.
 
-The keys of a queue: `z`, all messages by the time at which they become visible; `f`, the delivered ones of them; `m`,
-their delivery records "deliveries:lease:first received"; `d`, messages deleted during a fill; `x`, messages removed for
-a delete, by time, until their rows are deleted; `e`, the epoch. `z` has a member '' beside the messages, so that it
-exists. An epoch does not count if it is of another run of the server (a loaded snapshot, a replica that took over), of
-an earlier epoch of the processes' trust (both are in `run`), or if `z` is missing.
+The keys of a queue: `z`, all messages by the time at which they become visible; `f`, those of them that were delivered;
+`m`, their delivery records "deliveries:lease:first received"; `d`, messages deleted during a fill; `x`, messages
+removed for a delete, by time, until their rows are deleted; `e`, the epoch. `z` also has a member '', so that it always
+exists. An epoch is invalid if it is of another run of the server (a loaded snapshot, a replica that took over), of an
+earlier epoch of the processes (both are in `run`), or if `z` is missing.
 
 Redis' clock decides what is visible. A caller passes `times`, "now:clock": the time of its call, which has a test
 clock's offset, and what its clock says as it calls. If that clock differs from Redis' by more than `TOLERATED_MS`, all
 times of the call are moved by the difference.
 
 Messages that are added are four words each: the member, followed by the message's tenant if it has one; when it becomes
-visible; its deliveries; when the first one was. If one of them has a tenant, `times` ends with "t". What fair queues
-need besides is in `fair_scripts`.
+visible; its deliveries; when the first one was. If one of them has a tenant, `times` ends with "t". `fair_scripts` has
+what fair queues need besides.
 """
 
 from __future__ import annotations

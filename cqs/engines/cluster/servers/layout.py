@@ -46,7 +46,7 @@ class Placement(NamedTuple):
 
 
 class LayoutText(msgspec.Struct, frozen=True):
-    """The content of the conditional row."""
+    """The content of the layout's row."""
 
     servers: tuple[ServerAddress, ...] = ()
     lists: tuple[ServerList, ...] = ()

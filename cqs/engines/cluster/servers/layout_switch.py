@@ -1,8 +1,8 @@
-"""Moves a process from one layout to the next. The layout is decided as the trust in a server is: by a conditional row
-with an epoch, beside which each process keeps a row of its own.
+"""Moves a process from one layout to the next. The layout is decided as a cache epoch is (`cache_epoch`): by a
+conditional row, beside which each process keeps a row of its own.
 
-A process that sees a new layout leases no message of the shards that move, and saves what it hides of them in the rows;
-then it acts by the layout. Once all living processes do, the shards are filled and used where they are now.
+A process that sees a new layout leases no more messages of the shards that move, and saves the visibility of those that
+it hides; then it acts by the layout. Once all living processes do, the shards are filled and used on their new servers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class LayoutSwitch:
         wake_all_queues: Callable[[], None],
     ) -> None:
         """`own_servers` are those of this process's settings. `follow_servers` connects to the servers of a layout, and
-        leaves those that neither it nor the layout in use has. `wait_until_open` waits for these servers, some time."""
+        disconnects from those that neither it nor the layout in use has. `wait_until_open` waits for these servers,
+        some time."""
         self._trust = trust
         self._router = router
         self._own_servers = own_servers
@@ -80,7 +81,7 @@ class LayoutSwitch:
         await cancel_and_wait([waiting])
 
     async def step(self) -> bool:
-        """Do what is to be done next. Returns whether there may be more."""
+        """Take the next step of the change. Returns whether there may be more to do."""
         if not self._router.is_settled:
             await self._trust.renew()
         state = self._trust.state
@@ -107,7 +108,7 @@ class LayoutSwitch:
         return await self._propose_shards(state)
 
     async def _propose_shards(self, state: TrustState) -> bool:
-        """Propose what queues' attributes say."""
+        """Propose the numbers of shards that queues' attributes say."""
         wanted = self._router.shard_counts.take_wanted()
         if not wanted:
             return False
@@ -116,8 +117,9 @@ class LayoutSwitch:
         return (await self._trust.renew()).epoch != state.epoch
 
     async def _save_from(self, failover: CacheFailover, redis: RedisCache) -> bool:
-        """Save what Redis hides: for processes that have ended, and for messages that this one does not remember. One
-        process does so for each shard, and the others wait for it, since it does not act by the layout before."""
+        """Save the visibility of messages in Redis: for processes that have ended, and for messages that this one does
+        not remember. One process does so for each shard; the others wait, as it does not act by the new layout
+        before."""
         try:
             for name in await redis.filled():
                 for shard in self._router.layout.shards(queue_of(name)):
@@ -139,8 +141,8 @@ class LayoutSwitch:
             behind += len(page)
 
     async def _propose_own(self, state: TrustState) -> bool:
-        """The first process uses the servers of its settings. It begins with those that were used last, since these
-        know what is in flight."""
+        """Propose the servers of this process's settings, if it is the first one. The layout begins with the servers
+        that were used last, since these know what is in flight."""
         layout = self._router.layout
         if layout.servers == self._own_servers:
             return False
@@ -164,7 +166,7 @@ class LayoutSwitch:
         await self._trust.renew()
 
     async def _save_moving(self, *, in_time: bool) -> bool:
-        """Save until when messages of shards that move are hidden. Returns whether that worked."""
+        """Save the visibility of hidden messages of the shards that move. Returns whether that worked."""
         saved = True
         for failover in self._router.failovers():
             if failover.redis is not None:
@@ -172,6 +174,6 @@ class LayoutSwitch:
             for shard in failover.held():
                 if self._router.at(shard) is not failover:
                     if not in_time:
-                        failover.schedule_reconcile(shard)
+                        failover.mark_possibly_repeated(shard)
                     saved = await failover.leave(shard) and saved
         return saved

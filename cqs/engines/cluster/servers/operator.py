@@ -25,9 +25,9 @@ ServerChange = Callable[[tuple[ServerAddress, ...]], tuple[ServerAddress, ...]]
 class ServerState(NamedTuple):
     server: ServerAddress
     in_use: bool
-    """Whether the processes hide messages there."""
+    """Whether the processes use it."""
     epoch: int
-    """The epoch in which the processes trust the server."""
+    """Its current epoch (`CacheEpoch`)."""
 
 
 class RedisServers:

@@ -93,7 +93,7 @@ class CacheServers:
         return server
 
     async def follow(self, layout: Layout) -> None:
-        """Connect to the layout's servers, and leave those that neither it nor the layout in use has."""
+        """Connect to the layout's servers, and disconnect from those that neither it nor the layout in use has."""
         added = [one for one in layout.servers if one.name not in self._servers]
         for one in added:
             await self._open(one.name, self._urls.get(one.name) or url_at(one.address, next(iter(self._urls.values()))))
@@ -135,7 +135,7 @@ class CacheServers:
         await self._each(CacheServer.stop)
 
     async def save_all_hidden(self) -> None:
-        """Save in the rows what this process hides: another site, with a Redis of its own, is to go on."""
+        """Save the visibility of what this process hides in the rows: another site, with its own Redis, takes over."""
         await self._each(lambda server: server.failover.save_all_hidden())
 
     async def close(self) -> None:
@@ -171,7 +171,8 @@ class CacheServers:
         ]
 
     def _disagreements(self) -> Iterator[Sample]:
-        """Yield what each process reaches of a server that is lost because they do not reach the same one."""
+        """If the processes reach different servers under one name, so that it is lost, yield what each of them
+        reaches."""
         settings = (
             {} if self._trust is None else {node: text.split() for node, text in self._trust.state.reached.items()}
         )

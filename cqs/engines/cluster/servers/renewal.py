@@ -52,8 +52,8 @@ class ContentRenewal:
         return False
 
     async def finish(self) -> None:
-        """The last step of a process that leaves its site: all that it made expires. What cannot be renewed in time
-        stays."""
+        """The last step of a process that leaves its site: give all that it made an expiry. What cannot be renewed in
+        time stays."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINISH_S_MAX):
                 await self.step()

@@ -24,8 +24,8 @@ class CacheRouter:
     leases nothing."""
 
     def __init__(self, detached: CacheFailover, buffered: FallbackCache, trust: CacheEpoch | None) -> None:
-        """`buffered` collects the changes of shards that are at no server. `trust` is that in the layout; None if no
-        process uses Redis."""
+        """`buffered` collects the changes of detached shards. `trust` is the epoch of the layout; None if no process
+        uses Redis."""
         self._detached = detached
         self._buffered = buffered
         self._trust = trust
@@ -46,7 +46,7 @@ class CacheRouter:
         return self._next is None
 
     def begin(self, layout: Layout) -> None:
-        """Shards that the layout moves are nowhere from now on."""
+        """Detach the shards that the layout moves."""
         self._next = layout
         self._settled.clear()
 
@@ -161,7 +161,7 @@ class CacheRouter:
             await self._reset(shard, generation)
 
     async def _reset(self, shard: QueueShard, generation: int) -> None:
-        """As `CacheFailover.reset`. A shard that moves is reset where it is then."""
+        """As `CacheFailover.reset`. A shard that moves is reset on the server to which it moved."""
         if self._trust is None:
             await self.at(shard).reset(shard, generation)
             return
@@ -176,7 +176,7 @@ class CacheRouter:
                 return
 
     def know_generations(self, shard: QueueShard) -> bool:
-        """Whether the generation that the shard's cache knows holds for all processes."""
+        """Whether the shard's cache knows the generation that is valid for all processes."""
         return self._trust is not None and self._trust.is_valid and self.at(shard).knows_generations
 
     def hint(self, queue_id: str) -> None:

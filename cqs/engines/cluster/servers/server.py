@@ -1,5 +1,5 @@
-"""One Redis server of a process: its cache, the trust in it, and what hides messages while it is lost. Without Redis
-there is one, which is lost for good."""
+"""One Redis server of a process: its cache, its epoch, and the fallback while it is lost. Without Redis there is one
+server, always lost."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class CacheServer:
 
     @property
     def reached(self) -> Mapping[str, str]:
-        """See `TrustState`."""
+        """See `TrustState.reached`."""
         return self._trust.state.reached
 
     async def refuse_eviction(self) -> None:
-        """Raise StartError if Redis may evict keys. It must not be used afterwards."""
+        """Raise StartError if Redis may evict keys. Do not use this object afterwards."""
         if self.redis is None:
             return
         with contextlib.suppress(CacheUnavailable):  # the start does not need Redis

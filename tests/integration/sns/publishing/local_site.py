@@ -66,8 +66,8 @@ class LocalSite:
             await self.open_to_topics(arn)
         return arn
 
-    async def open_to_topics(self, queue_arn: str) -> None:
-        allow = {"Effect": "Allow", "Principal": "*", "Action": "sqs:SendMessage", "Resource": queue_arn}
+    async def open_to_topics(self, queue_arn: str, **more: object) -> None:
+        allow = {"Effect": "Allow", "Principal": "*", "Action": "sqs:SendMessage", "Resource": queue_arn, **more}
         policy = json.dumps({"Version": "2012-10-17", "Statement": [allow]})
         await self.sqs("SetQueueAttributes", QueueUrl=url_of(queue_arn), Attributes={"Policy": policy})
 

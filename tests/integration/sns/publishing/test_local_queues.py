@@ -270,3 +270,16 @@ async def test_a_dropped_queue_of_the_cache(site: LocalSite) -> None:
     await site.publish(topic, "2")
     assert bodies(await site.received(other)) == ["1", "2"]
     assert len(await site.jobs()) == 1
+
+
+async def test_a_policy_that_ends(tmp_path: Path) -> None:
+    async with local_site(tmp_path, test_clock=True) as site:
+        topic, queue = await site.topic(), await site.queue("q", is_open=False)
+        end_s = site.backend.clock.now_ms() // 1000 + 3_600
+        await site.open_to_topics(queue, Condition={"NumericLessThan": {"aws:EpochTime": str(end_s)}})
+        await site.subscribe(topic, queue)
+        await site.publish(topic, "in time")
+        site.backend.clock.advance(3_600_000)
+        await site.publish(topic, "late")
+        assert bodies(await site.received(queue)) == ["in time"]
+        assert len(await site.jobs()) == 1

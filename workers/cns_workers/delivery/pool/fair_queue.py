@@ -1,6 +1,6 @@
 """The sends that wait for one thread of a delivery pool, in groups that take turns, so that a burst delays only itself.
 
-Any thread may call any of it.
+All methods are thread-safe.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class PoolResizer:
         sizes = await self._sizes.all()
         for name, setting in self._settings.items():
             stored = wanted_size(sizes, name, self._worker) or setting
-            if stored != self._stored[name]:  # else a size that this process was told since remains
+            if stored != self._stored[name]:  # else a size set in this process since remains
                 self._stored[name] = stored
                 self._apply(stored)
 

@@ -174,7 +174,7 @@ class PoolThread:
         else:
             try:
                 result = await sender.send(request)
-            except Exception as error:  # a defect of ours costs this attempt, and none of the others of its job
+            except Exception as error:  # a defect of ours: only this attempt of the job fails
                 log.error("send.crashed", pool_thread=self.name, exc_info=error)
                 result = Failed(Cause.WORKER, f"{type(error).__name__}: {error}", 0)
         finally:

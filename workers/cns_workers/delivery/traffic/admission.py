@@ -354,7 +354,7 @@ class AdmissionController:
         return endpoint
 
     def _forget_one(self, now_s: float) -> None:
-        """Forget the endpoint that was not used for longest, or keep it until all others were looked at."""
+        """Forget the least recently used endpoint, or keep it until all others were examined."""
         key, endpoint = next(iter(self._endpoints.items()))
         if endpoint.is_forgettable(now_s) and key not in self._waiting:
             del self._endpoints[key]

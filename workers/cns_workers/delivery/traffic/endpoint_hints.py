@@ -1,4 +1,4 @@
-"""Hints about endpoints, from the pipeline: the first sends to one that was unhealthy of late are few (ADR 0014).
+"""Hints about endpoints, from the pipeline: the first sends to one that was unhealthy lately are few (ADR 0014).
 
 A hint is for an endpoint of which this worker knows nothing, and ends with the first message that the endpoint takes.
 It closes no circuit breaker and drops nothing.

@@ -36,9 +36,9 @@ _REMEMBERED = (1 << ANSWERS_REMEMBERED) - 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointLimits:
     sends: int = 10
-    """To an endpoint at once."""
+    """Concurrent sends to an endpoint."""
     sends_fast: int = 100
-    """To an endpoint whose p95 is below 100 ms."""
+    """The same to an endpoint whose p95 is below 100 ms."""
     failures: int = 20
     """Messages in a row that an endpoint fails to take until its circuit breaker opens. 0: it never opens."""
 
@@ -71,7 +71,7 @@ class EndpointState:
         self.failure = ""
         """The cause of the last failure."""
         self.failing_topics: tuple[str, ...] = ()
-        """The last ones whose messages it failed to take, since it took one."""
+        """The last topics whose messages it failed to take, since it took one."""
         self.probe_asked_ms = 0
         """When a person last asked for a probe."""
         self.in_flight = 0
