@@ -117,11 +117,12 @@ FAIR = (
   local function sweep(now)
     if has_swept or now <= swept then return end
     has_swept = true
-    local until_ms = now
-    local last = redis.call(
-      'ZRANGEBYSCORE', f, '(' .. whole(swept), whole(now), 'WITHSCORES', 'LIMIT', SWEPT_MAX - 1, 1)[2]
-    if last then until_ms = tonumber(last) end
-    local ended = redis.call('ZRANGEBYSCORE', f, '(' .. whole(swept), whole(until_ms), 'WITHSCORES')
+    local until_ms, from = now, '(' .. whole(swept)
+    local ended = redis.call('ZRANGEBYSCORE', f, from, whole(now), 'WITHSCORES', 'LIMIT', 0, SWEPT_MAX)
+    if #ended == 2 * SWEPT_MAX then -- and all that ended at the same time as the last one
+      until_ms = tonumber(ended[#ended])
+      ended = redis.call('ZRANGEBYSCORE', f, from, whole(until_ms), 'WITHSCORES')
+    end
     for k = 1, #ended, 2 do count(tenant_of(ended[k]), -1, tonumber(ended[k + 1])) end
     swept = until_ms
     redis.call('HSET', e, 'fair', whole(swept))
