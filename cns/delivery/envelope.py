@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -183,7 +184,13 @@ def unsubscribe_url(base_url: str, subscription_arn: str) -> str:
 
 def timestamp_text(timestamp_ms: int) -> str:
     seconds, milliseconds = divmod(timestamp_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{milliseconds:03d}Z"
+    return f"{_second_text(seconds)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _second_text(second: int) -> str:
+    """Cached: many notifications share a second."""
+    return datetime.fromtimestamp(second, UTC).isoformat()[:19]
 
 
 def _lines(fields: Mapping[str, str]) -> bytes:

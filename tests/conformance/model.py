@@ -4,8 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import exp
 
-from cqs.engines.contract import ATTEMPT_WINDOW_MS, DEDUP_WINDOW_MS, SPENT_HIDE_MS, Message, Outcome, ReceiveResult
+from cqs.engines.contract import (
+    ATTEMPT_WINDOW_MS,
+    DEDUP_WINDOW_MS,
+    NOISY_BUSY_MS_MIN,
+    NOISY_IN_FLIGHT_MIN,
+    NOISY_RECENT_MS,
+    SPENT_HIDE_MS,
+    Message,
+    Outcome,
+    ReceiveResult,
+)
+
+LEASE_ROUNDED_MS = 100
+"""An engine may count a lease that ends by its timeout as in flight for this much longer."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """The time for which a message of a tenant is in flight."""
+
+    tenant: str
+    begun_ms: int
+    until_ms: int
+
+    def in_flight(self, now_ms: int) -> bool:
+        return now_ms < self.until_ms + LEASE_ROUNDED_MS
+
+    def busy_ms(self, now_ms: int) -> float:
+        """The most that it may count as recent processing time."""
+        ended_ms = min(self.until_ms + LEASE_ROUNDED_MS, now_ms)
+        kept, decayed = (exp((at_ms - now_ms) / NOISY_RECENT_MS) for at_ms in (ended_ms, self.begun_ms))
+        return NOISY_RECENT_MS * (kept - decayed)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,6 +54,8 @@ class ModelMessage:
     first_received_ms: int = 0
     handle: bytes = b""
     """The handle of the newest delivery."""
+    lease: Lease | None = None
+    """The newest one."""
 
     def hidden(self, now_ms: int) -> bool:
         return self.visible_at_ms > now_ms
@@ -39,11 +73,14 @@ class Model:
 
     fifo: bool
     max_receives: int = 0
+    fair: bool = False
     messages: dict[str, ModelMessage] = field(default_factory=dict)
     owners: dict[bytes, str] = field(default_factory=dict)
     """The message id of each handle that was ever given."""
     dedup: dict[str, tuple[int, str, int]] = field(default_factory=dict)
     attempts: dict[str, Attempt] = field(default_factory=dict)
+    leases: list[Lease] = field(default_factory=list)
+    """All of messages with a tenant."""
     last_sequence: int = 0
 
     # -- sending ------------------------------------------------------------------------------------------------------
@@ -119,10 +156,8 @@ class Model:
         }
         if self.fifo:
             self._check_groups(given, runs)
-        elif given:
-            last_ms = max(self.messages[message.id].visible_at_ms for message in given)
-            left = [run[0].visible_at_ms for run in runs if run[0].id not in {message.id for message in given}]
-            assert all(visible_ms >= last_ms for visible_ms in left), "the oldest visible go first"
+        else:
+            self._check_oldest({message.id for message in given}, [kept for (kept,) in runs], now_ms)
         self._check_due(received, now_ms, given)
         self._follow(received, visible_at_ms, now_ms)
         if attempt_id and received.messages and visible_at_ms > now_ms:
@@ -141,6 +176,26 @@ class Model:
         for of_group in places.values():
             assert of_group == list(range(len(of_group))), "a group is received from its front, in order, without gaps"
 
+    def _check_oldest(self, given: set[str], visible: list[ModelMessage], now_ms: int) -> None:
+        """The oldest go first; only those of each tenant if others may wait for quiet tenants."""
+        by_tenant = self._may_be_noisy(now_ms)
+        left_ms: dict[str, int] = {}
+        for kept in visible:  # oldest first
+            tenant = kept.group if by_tenant else ""
+            if kept.id not in given:
+                left_ms.setdefault(tenant, kept.visible_at_ms)
+            else:
+                assert kept.visible_at_ms <= left_ms.get(tenant, now_ms), "the oldest visible go first"
+
+    def _may_be_noisy(self, now_ms: int) -> bool:
+        """Whether a tenant has what makes it noisy, but for its share of all."""
+        for tenant in {lease.tenant for lease in self.leases} if self.fair else ():
+            own = [lease for lease in self.leases if lease.tenant == tenant]
+            in_flight = sum(lease.in_flight(now_ms) for lease in own)
+            if in_flight >= NOISY_IN_FLIGHT_MIN or sum(lease.busy_ms(now_ms) for lease in own) >= NOISY_BUSY_MS_MIN:
+                return True
+        return False
+
     def _check_due(self, received: ReceiveResult, now_ms: int, given: list[Message]) -> None:
         """The promised due time may be too early, never too late."""
         if given or received.next_due_ms is None:
@@ -154,15 +209,15 @@ class Model:
             kept = self.messages[message.id]
             kept.deliveries += 1
             kept.first_received_ms = kept.first_received_ms or now_ms
-            self._hand_out(kept, message, visible_at_ms)
+            self._hand_out(kept, message, visible_at_ms, now_ms)
         for message in received.spent:
-            self._hand_out(self.messages[message.id], message, now_ms + SPENT_HIDE_MS)
+            self._hand_out(self.messages[message.id], message, now_ms + SPENT_HIDE_MS, now_ms)
 
-    def _hand_out(self, kept: ModelMessage, message: Message, visible_at_ms: int) -> None:
+    def _hand_out(self, kept: ModelMessage, message: Message, visible_at_ms: int, now_ms: int) -> None:
         assert message.handle not in self.owners, "a handle names one delivery"
         self.owners[message.handle] = kept.id
         kept.handle = message.handle
-        kept.visible_at_ms = visible_at_ms
+        self._hide(kept, visible_at_ms, now_ms)
         assert message == Message(
             kept.id,
             message.handle,
@@ -173,6 +228,17 @@ class Model:
             kept.born_at_ms,
             kept.group,
         )
+
+    def _hide(self, kept: ModelMessage, visible_at_ms: int, now_ms: int) -> None:
+        self._end_lease(kept, now_ms)
+        kept.visible_at_ms = visible_at_ms
+        if kept.group and visible_at_ms > now_ms:
+            kept.lease = Lease(kept.group, now_ms, visible_at_ms)
+            self.leases.append(kept.lease)
+
+    def _end_lease(self, kept: ModelMessage, now_ms: int) -> None:
+        if kept.lease is not None:
+            kept.lease.until_ms = min(kept.lease.until_ms, now_ms)
 
     # -- settling -----------------------------------------------------------------------------------------------------
 
@@ -185,13 +251,13 @@ class Model:
             return Outcome.STALE
         return Outcome.EXPIRED if self.fifo and not kept.hidden(now_ms) else Outcome.DONE
 
-    def delete(self, handle: bytes) -> None:
-        del self.messages[self.owners[handle]]
+    def delete(self, handle: bytes, now_ms: int) -> None:
+        self._end_lease(self.messages.pop(self.owners[handle]), now_ms)
 
-    def change(self, handle: bytes, visible_at_ms: int | None, body: bytes | None) -> None:
+    def change(self, handle: bytes, visible_at_ms: int | None, body: bytes | None, now_ms: int) -> None:
         kept = self.messages[self.owners[handle]]
         if visible_at_ms is not None:
-            kept.visible_at_ms = visible_at_ms
+            self._hide(kept, visible_at_ms, now_ms)
         if body is not None:
             kept.body = body
         for attempt in self.attempts.values():
@@ -202,6 +268,7 @@ class Model:
         self.messages.clear()
         self.dedup.clear()
         self.attempts.clear()
+        self.leases.clear()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

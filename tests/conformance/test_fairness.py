@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from cns_common.durations import HOUR_MS
 from cqs.engines.contract import NOISY_IN_FLIGHT_MIN, Message
@@ -157,6 +158,27 @@ async def test_noise_ends_with_its_timeouts(standard: QueueFixture) -> None:
     await _hold(standard, "loud", 40)
     standard.advance(HOUR_MS + 300_000)
     assert await _first_of(standard, "loud", "quiet") == {"loud"}
+
+
+@pytest.mark.spec("fair.noisy-processing-time")
+@pytest.mark.differs_by_engine
+@pytest.mark.parametrize("call", ["delete", "hide", "send"])
+async def test_a_lease_that_ended_is_no_processing_time(standard: QueueFixture, call: str) -> None:
+    """Whichever call is the first after a timeout counts the lease until its timeout only."""
+    assert not await standard.take()
+    await standard.send(*numbered(6), group="a")
+    held = await standard.take(6, hide_ms=1)
+    standard.advance(300_000)
+    await standard.send(b"later", group="b")
+    if call == "delete":
+        assert await standard.delete(held[0]) == [DONE]
+    elif call == "hide":
+        assert await standard.hide(held[0], 1) is DONE
+    else:  # as a dead-letter queue gets it
+        again = replace(standard.entry(b"x", group="a", delay_ms=1), deliveries=1)
+        await standard.send_entries([again])
+    taken = [await standard.take_one(hide_ms=1) for _ in range(5)]
+    assert _tenants(taken) == {"a": 5}
 
 
 async def _work(queue: QueueFixture, tenant: str, rounds: int) -> None:

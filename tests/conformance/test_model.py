@@ -40,7 +40,7 @@ class Machine(RuleBasedStateMachine):
         self.driver = driver
         self.queue = QueueFixture(driver.engine, driver.clock, fifo=fifo, max_receives=max_receives)
         self.queue.set(retention_ms=14 * 86_400_000)
-        self.model = Model(fifo, max_receives)
+        self.model = Model(fifo, max_receives, DRIVERS[driver.name].fair)
         self.handles: list[bytes] = []
 
     @rule(group=GROUPS, key=KEYS, n=st.integers(1, 4), delay_ms=st.sampled_from([0, 0, 0, 1_000, 20_000]))
@@ -79,7 +79,7 @@ class Machine(RuleBasedStateMachine):
         expected = self.model.outcome(handle, self.queue.now_ms, older_handles=older)
         assert self.run(self.queue.engine.delete(q, [handle], self.queue.now_ms)) == [expected]
         if expected is Outcome.DONE:
-            self.model.delete(handle)
+            self.model.delete(handle, self.queue.now_ms)
 
     @precondition(lambda self: self.handles)
     @rule(data=st.data(), hide_ms=st.none() | HIDES_MS, body=st.none() | st.binary(max_size=9), older=st.booleans())
@@ -90,7 +90,7 @@ class Machine(RuleBasedStateMachine):
         changes = [Change(handle, visible_at_ms, body)]
         assert self.run(self.queue.engine.change(q, changes, self.queue.now_ms)) == [expected]
         if expected is Outcome.DONE:
-            self.model.change(handle, visible_at_ms, body)
+            self.model.change(handle, visible_at_ms, body, self.queue.now_ms)
 
     @rule(ms=WAITS_MS)
     def wait(self, ms: int) -> None:

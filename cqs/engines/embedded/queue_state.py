@@ -33,6 +33,7 @@ class HiddenHistogram:
 
     def add(self, now_ms: int, visible_at_ms: int, delivered: bool, tenant: str = "", n: int = 1) -> None:
         """`n` more messages (fewer, if negative) are hidden until `visible_at_ms`."""
+        self.expire(now_ms)  # until now, what ended before was not in flight
         key = visible_at_ms // BUCKET_MS
         bucket = self._buckets.get(key)
         if bucket is None:

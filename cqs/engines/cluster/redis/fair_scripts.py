@@ -8,9 +8,10 @@ oldest message is found; `h`, the tenants by the time of their oldest message; `
 as "in flight:time:processing time", that of all together under ''; `i`, the tenants without messages in flight, by the
 time at which their use may be forgotten. Messages without a tenant are listed under ''.
 
-`fair` is the time up to which ended leases were counted; each lease advances it. A message counts as in flight while
-its time in `f` is later. `noisy` in `e` names the tenants that were noisy when their use last changed. `index` in `e`
-is the cursor of the scan that adds to `y` the messages sent before the first one with a tenant.
+A message counts as in flight while its time in `f` is after `fair`, the time up to which ended leases were counted;
+each lease moves this on, and so does each call that counts. `noisy` in `e` names the tenants that were noisy when their
+use last changed. `index` in `e` is the place up to which messages that were sent before the first one with a tenant are
+in `y`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cqs.engines.contract import NOISY_BUSY_MS_MIN, NOISY_IN_FLIGHT_MIN, NOISY_R
 PARTS = "tyhui"
 MEMBER_LENGTH = BUCKET_LENGTH + SEQ_DIGITS
 SWEPT_AT_ONCE = 1_000
-"""The most ended leases that one lease counts, and forgotten tenants that it removes; later leases do the rest."""
+"""The most ended leases that one call counts, and forgotten tenants that a lease removes; later ones do the rest."""
 INDEXED_AT_ONCE = 500
 
 CLEAR = "".join(f", string.sub(e, 1, -2) .. '{part}'" for part in PARTS)
@@ -36,7 +37,8 @@ FAIR = (
     + """
   local base = string.sub(e, 1, -2)
   local t, y, h, u, i = base .. 't', base .. 'y', base .. 'h', base .. 'u', base .. 'i'
-  local swept, touched, uses, noisy, noisy_changed = tonumber(known[5] or 0), {}, {}, nil, false
+  local swept, has_swept = tonumber(known[5] or 0), false
+  local touched, uses, noisy, noisy_changed = {}, {}, nil, false
   local function whole(number) return string.format('%.0f', number) end
   local function tenant_of(member) return redis.call('HGET', t, member) or '' end
   local function padded(due) return string.format('%016.0f', math.max(tonumber(due), 0)) end
@@ -111,9 +113,25 @@ FAIR = (
     touched, uses, noisy_changed = {}, {}, false
   end
 
+  -- Count the leases that ended, once in a script and before anything else is counted: later they were no use.
+  local function sweep(now)
+    if has_swept or now <= swept then return end
+    has_swept = true
+    local until_ms, from = now, '(' .. whole(swept)
+    local ended = redis.call('ZRANGEBYSCORE', f, from, whole(now), 'WITHSCORES', 'LIMIT', 0, SWEPT_MAX)
+    if #ended == 2 * SWEPT_MAX then -- and all that ended at the same time as the last one
+      until_ms = tonumber(ended[#ended])
+      ended = redis.call('ZRANGEBYSCORE', f, from, whole(until_ms), 'WITHSCORES')
+    end
+    for k = 1, #ended, 2 do count(tenant_of(ended[k]), -1, tonumber(ended[k + 1])) end
+    swept = until_ms
+    redis.call('HSET', e, 'fair', whole(swept))
+  end
+
   -- Call it before a message's time in `z` changes, or with nil before it is removed. `delivered`: it will be in `f`.
   local function track(member, due, delivered, now, tenant)
-    local before, from, was = tenant_of(member), redis.call('ZSCORE', z, member), redis.call('ZSCORE', f, member)
+    local before, from = tenant_of(member), redis.call('ZSCORE', z, member)
+    local was = tonumber(redis.call('ZSCORE', f, member) or 0)
     tenant = tenant or before
     if from and (tonumber(from) ~= due or tenant ~= before) then
       redis.call('ZREM', y, line_of(before, from, member))
@@ -124,7 +142,8 @@ FAIR = (
       touched[tenant] = true
       if tenant ~= before then redis.call('HSET', t, member, tenant) end
     end
-    local leaves, enters = was and tonumber(was) > swept, due and delivered and due > swept
+    if was > swept or due and delivered then sweep(now) end
+    local leaves, enters = was > swept, due and delivered and due > swept
     if leaves and not (enters and tenant == before) then count(before, -1, now) end
     if enters and not (leaves and tenant == before) then count(tenant, 1, now) end
   end
@@ -156,17 +175,6 @@ FAIR = (
       end
     end
     if found[1] == '0' then redis.call('HDEL', e, 'index') else redis.call('HSET', e, 'index', found[1]) end
-  end
-  local function sweep(now)
-    if now <= swept then return end
-    local until_ms = now
-    local last = redis.call(
-      'ZRANGEBYSCORE', f, '(' .. whole(swept), whole(now), 'WITHSCORES', 'LIMIT', SWEPT_MAX - 1, 1)[2]
-    if last then until_ms = tonumber(last) end
-    local ended = redis.call('ZRANGEBYSCORE', f, '(' .. whole(swept), whole(until_ms), 'WITHSCORES')
-    for k = 1, #ended, 2 do count(tenant_of(ended[k]), -1, tonumber(ended[k + 1])) end
-    swept = until_ms
-    redis.call('HSET', e, 'fair', whole(swept))
   end
   local function forget_idle(now)
     local idle = redis.call('ZRANGEBYSCORE', i, '-inf', whole(now), 'LIMIT', 0, SWEPT_MAX)

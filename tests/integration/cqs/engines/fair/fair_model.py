@@ -41,6 +41,8 @@ class FairModel:
     """The tenants of messages that were removed for a delete which has not ended."""
     fair: bool = False
     swept_ms: int = 0
+    all_swept: bool = True
+    """Whether the last sweep counted all ended leases."""
     uses: dict[str, Use] = field(default_factory=dict)
     maybe_noisy: set[str] = field(default_factory=set)
     _changed: set[str] = field(default_factory=set)
@@ -74,6 +76,8 @@ class FairModel:
         enters = after is not None and self._counts(after)
         if left and enters and before.tenant == after.tenant:  # type: ignore[union-attr]  # both are there
             return
+        if left or enters:
+            assert self.swept_ms >= now_ms or not self.all_swept, "ended leases are counted first"
         if before is not None and left:
             self._count(before.tenant, -1, now_ms)
         if after is not None and enters:
@@ -102,7 +106,6 @@ class FairModel:
         for one in sorted(ended, key=lambda one: one.due_ms):
             self._count(one.tenant, -1, one.due_ms)
         self.swept_ms = swept_ms
-        self.end_call()
         return len(ended)
 
     def visible(self, now_ms: int) -> list[str]:

@@ -115,6 +115,7 @@ class Machine:
     def _added(self, items: list[CachedMessage]) -> None:
         if any(item.tenant for item in items):
             self.model.become_fair(self._now_ms)
+        self._sweep()
         for item in items:
             member = item.location.member
             if member not in self.model.messages:
@@ -143,10 +144,9 @@ class Machine:
         taken = await self._cache.lease(QUEUE, LeaseRequest(self._now_ms, want, due_ms, limit))
         assert taken is not None
         members = [lease.key.location.member for lease in taken.leases]
-        if self.model.fair:
-            swept_ms = int(self._field("fair") or 0)
-            ended = self.model.sweep(swept_ms)
-            assert swept_ms == self._now_ms or ended >= SWEPT
+        self._sweep()
+        self.model.end_call()
+        assert not self.model.fair or self.model.swept_ms == self._now_ms or not self.model.all_swept
         if self._field("index") is None:
             self.model.check_order(members, want, self._now_ms)
             self.noisy_leases += bool(self.model.maybe_noisy)
@@ -162,6 +162,7 @@ class Machine:
         if self._leases and self._leases[-1]:
             leases = self._leases.pop()
             await self._cache.undo_lease(QUEUE, leases, self._now_ms)
+            self._sweep()
             scores = self._scores("z")
             for lease in leases:
                 member = lease.key.location.member
@@ -174,6 +175,7 @@ class Machine:
         if not keys:
             return
         outcomes = await self._cache.begin_delete(QUEUE, keys, self._now_ms)
+        self._sweep()
         gone = [key.location for key, outcome in zip(keys, outcomes, strict=True) if outcome is Outcome.DONE]
         for one in gone:
             self.model.leaving[one.member] = self.model.messages[one.member].tenant
@@ -196,6 +198,7 @@ class Machine:
             key = self._random.choice(leases).key
             due_ms = self._now_ms + self._random.choice([0, 0, 3_000, 300_000])
             if await self._cache.set_visible_at(QUEUE, key, due_ms, self._now_ms) is Outcome.DONE:
+                self._sweep()
                 self.model.put(key.location.member, due_ms, True, self._now_ms)
 
     async def keep_hidden(self) -> None:
@@ -209,6 +212,7 @@ class Machine:
         self._cache._clock = before_ms
         if any(item.tenant for item in items):
             self.model.become_fair(self._now_ms)
+        self._sweep()
         for item in items:
             known = self.model.messages.get(item.location.member)
             if known is None or known.due_ms < item.visible_at_ms:
@@ -235,6 +239,14 @@ class Machine:
             self.model.end_call()
         self._cache._clock = before
         await self._cache.end_fill(QUEUE, "filler")
+
+    def _sweep(self) -> None:
+        """Let the model count the ended leases that a call counted."""
+        swept_ms = int(self._field("fair") or 0)
+        if swept_ms > self.model.swept_ms:
+            ended = self.model.sweep(swept_ms)
+            self.model.all_swept = ended < SWEPT
+            assert swept_ms == self._now_ms or not self.model.all_swept
 
     def _some(self, n: int) -> list[str]:
         return self._random.sample(sorted(self.model.messages), min(n, len(self.model.messages)))

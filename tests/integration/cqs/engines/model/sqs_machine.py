@@ -205,7 +205,7 @@ class Machine(RuleBasedStateMachine):
 
     def _follow_delete(self, queue: Queue, handle: str) -> None:
         if queue.seen.outcome(handle.encode(), self.now_ms, older_handles=True) is Outcome.DONE:
-            queue.seen.delete(handle.encode())
+            queue.seen.delete(handle.encode(), self.now_ms)
 
     @precondition(lambda self: self.source.handles or self.dead.handles)
     @rule(data=st.data(), dead=st.booleans(), timeout_s=st.one_of(TIMEOUTS_S, st.just(HELD_MS_MAX // 1000)))
@@ -216,7 +216,7 @@ class Machine(RuleBasedStateMachine):
         fault = self._change_fault(queue, handle, timeout_s)
         if fault is None:
             assert queue("ChangeMessageVisibility", **members) == {}
-            queue.seen.change(handle.encode(), self.now_ms + timeout_s * 1000, None)
+            queue.seen.change(handle.encode(), self.now_ms + timeout_s * 1000, None, self.now_ms)
         else:
             self._refused(fault, queue, "ChangeMessageVisibility", **members)
 

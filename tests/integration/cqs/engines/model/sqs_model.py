@@ -18,7 +18,6 @@ HELD_MS_MAX = 43_200_000
 class VisibleQueue(Model):
     """A queue as its users see it. Handles are receipt handles."""
 
-    fair: bool = False
     purged_ms: int = -PURGE_PAUSE_MS
     received_ms: dict[bytes, int] = field(default_factory=dict)
     """When each handle was given."""
@@ -73,15 +72,13 @@ class VisibleQueue(Model):
         self, given: Sequence[Message], moved: set[str], want: int, now_ms: int, *, whole: bool
     ) -> None:
         visible = [kept for (kept,) in self.available(now_ms)]
-        fresh = {kept.id: kept.visible_at_ms for kept in visible if not self.is_spent(kept)}
+        fresh = {kept.id for kept in visible if not self.is_spent(kept)}
         spent = {kept.id for kept in visible if self.is_spent(kept)}
         assert moved <= spent, "only spent messages are moved"
-        self._check_number([message.id for message in given], set(fresh), want, whole=whole)
+        self._check_number([message.id for message in given], fresh, want, whole=whole)
         if len(given) < want and whole:
             assert moved == spent
-        if given and not self.fair:
-            last_ms = max(fresh.pop(message.id) for message in given)
-            assert all(visible_ms >= last_ms for visible_ms in fresh.values()), "the oldest visible go first"
+        self._check_oldest({message.id for message in given}, [kept for kept in visible if kept.id in fresh], now_ms)
 
     def _check_fifo(self, given: Sequence[Message], moved: set[str], want: int, now_ms: int, *, whole: bool) -> None:
         runs = [Run.of(self, group, now_ms) for group in self.groups()]
