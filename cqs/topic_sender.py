@@ -72,10 +72,7 @@ class TopicSender:
         self, prepared: Sequence[PreparedMessage], answers: Sequence[SentEntry | RejectedEntry], now_ms: int
     ) -> None:
         """Count prepared messages that were settled, and write the events of audited queues."""
-        for (view, entry), answer in zip(prepared, answers, strict=True):
-            self._sender.count(view, [answer])
-            if view.audit:
-                await self._sender.write_audit(view, [entry], [answer], now_ms)
+        await self._sender.record([(*one, answer) for one, answer in zip(prepared, answers, strict=True)], now_ms)
 
     async def refusal(self, queue_arn: str, *, topic_arn: str, enforced: bool) -> RequestError | None:
         """Why the queue accepts no message of the topic; None if it does."""

@@ -29,7 +29,7 @@ def replay_job(subscription_arn: str, notification: Notification, replay_id: str
     topic_arn, replayed = notification.topic_arn, replace(notification, replayed=True)
     job = EndpointJob(notification.id, topic_arn, (subscription_arn,), replayed, notification.sequence_number)
     dedup = replay_dedup_id(notification.id, subscription_arn, replay_id)
-    group = f"{subscription_arn} {notification.message_group_id}" if notification.fifo else topic_arn
+    group = f"{subscription_arn} {notification.message_group_id}" if notification.fifo else subscription_arn
     queue = replay_queue(topic_arn)
     return NewJob(queue, dedup, jobs.encode(job), group, dedup=dedup if notification.fifo else "")
 

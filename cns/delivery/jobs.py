@@ -110,6 +110,11 @@ def lane_name(of: str) -> str:
     return blake2b(of.encode(), digest_size=16).hexdigest()
 
 
+def own_queues_group(topic_arn: str) -> str:
+    """The group of jobs for several subscribed queues of this service, which a commit could not deliver to."""
+    return f"{topic_arn} queues"
+
+
 def groups_of_queue_jobs(subscription: str) -> tuple[tuple[str, str], ...]:
     """Queues and groups in which jobs wait for a subscribed queue of this service alone."""
     return ((ENDPOINT_JOBS, subscription), (REDELIVERY, subscription), (LANES, lane_name(subscription)))

@@ -56,7 +56,7 @@ class _Publish:
         notification, arns = self.accepted.notification, self.page.arns
         own_queues = self.queues.arns()
         others = tuple([arn for arn in arns if arn not in own_queues]) if own_queues else arns
-        n_jobs = bool(others or self.page.cursor) + len(self.queues.later)
+        n_jobs = bool(others or self.page.cursor) + bool(self.queues.together) + len(self.queues.later)
         inline = notification if n_jobs * self.accepted.size_bytes <= INLINE_BYTES_MAX else None
         self.jobs = []
         if self.page.cursor:
@@ -65,6 +65,10 @@ class _Publish:
         elif others:
             job = EndpointJob(notification.id, view.arn, others, inline)
             self.jobs.append(NewJob(jobs.ENDPOINT_JOBS, notification.id, jobs.encode(job), view.arn))
+        if self.queues.together:
+            job = EndpointJob(notification.id, view.arn, tuple(self.queues.together), inline)
+            group = jobs.own_queues_group(view.arn)
+            self.jobs.append(NewJob(jobs.ENDPOINT_JOBS, f"{notification.id}/queues", jobs.encode(job), group))
         for arn in self.queues.later:
             job = EndpointJob(notification.id, view.arn, (arn,), inline)
             self.jobs.append(NewJob(jobs.ENDPOINT_JOBS, f"{notification.id}/{arn}", jobs.encode(job), arn))

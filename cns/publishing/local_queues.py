@@ -1,7 +1,6 @@
 """Delivers a publish to subscribed queues of this store in the commit of the publish (ADR 0036).
 
-No worker takes part. A queue that the commit does not deliver to gets a job of its own, which later publishes do not
-overtake.
+No worker takes part. What the commit does not deliver goes by jobs, which later publishes do not overtake.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ class PlannedDelivery(msgspec.Struct, eq=False):
 
 class QueuePlan:
     """The own queues among a notification's targets: `now` has those of the commit, `later` the ARNs of those that get
-    jobs."""
+    a job each, `together` of those that share a job."""
 
-    __slots__ = ("dwell_ms", "later", "now", "observed")
+    __slots__ = ("dwell_ms", "later", "now", "observed", "together")
 
     def __init__(self, notification: Notification) -> None:
         self.observed = ObservedJob(EndpointJob(notification.id, notification.topic_arn, (), notification), 0)
@@ -50,10 +49,11 @@ class QueuePlan:
         self.observed.published_ms = notification.timestamp_ms
         self.now: list[PlannedDelivery] = []
         self.later: list[str] = []
+        self.together: list[str] = []
         self.dwell_ms = 0
 
     def arns(self) -> set[str]:
-        return {planned.target.arn for planned in self.now}.union(self.later)
+        return {planned.target.arn for planned in self.now}.union(self.later, self.together)
 
 
 class LocalQueues:
@@ -86,16 +86,21 @@ class LocalQueues:
         if envelopes is not None:
             signing = [envelopes.sign_in_thread(target, one) for one, target in enveloped]
             await (signing[0] if len(signing) == 1 else asyncio.gather(*signing))
-        left, left_bytes = MESSAGES_MAX, BYTES_MAX
+        left, left_bytes, beyond = MESSAGES_MAX, BYTES_MAX, set[str]()
         plans: list[QueuePlan] = []
         for notification, targets in pairs:
             plan = QueuePlan(notification)
             plans.append(plan)
             for target in targets:
-                delivery = _delivery(target, notification, envelopes) if left else None
-                size_bytes = size_of(delivery.message.body, delivery.message.attributes) if delivery is not None else 0
-                if delivery is None or size_bytes > left_bytes:
+                delivery = _delivery(target, notification, envelopes)
+                if delivery is None:
                     plan.later.append(target.arn)
+                    continue
+                message = delivery.message
+                size_bytes = utf8_bytes(message.body) + size_of("", message.attributes)
+                if not left or size_bytes > left_bytes or target.arn in beyond:
+                    beyond.add(target.arn)  # no later message of the call goes before this one
+                    plan.together.append(target.arn)
                     continue
                 left, left_bytes = left - 1, left_bytes - size_bytes
                 plan.now.append(PlannedDelivery(target, delivery))
@@ -109,22 +114,19 @@ class LocalQueues:
             self._report_begin(plans)
         deliveries = [one.delivery for plan in plans for one in plan.now]
         try:
-            answers = await self._commit.write(new_jobs, deliveries, topic_arn)
+            answer = await self._commit.write(new_jobs, deliveries, topic_arn)
         except BaseException:
             self._report_end(plans, None)
             raise
-        dwell_ms, ids = self._clock.monotonic_ms() - began_ms, iter(answers)
+        dwell_ms, ids = self._clock.monotonic_ms() - began_ms, iter(answer.message_ids)
         for plan in plans:
             plan.dwell_ms = dwell_ms
             for one in plan.now:
                 one.message_id = next(ids) or ""
-        if None not in answers:
-            return True
-        self._report_end(plans, Deferral.BUSY)
-        for plan in plans:
-            plan.later += [one.target.arn for one in plan.now if not one.message_id]
-            plan.now = [one for one in plan.now if one.message_id]
-        return False
+        if not answer.is_done:
+            self._report_end(plans, Deferral.BUSY)
+            _plan_anew(plans, is_topic_busy=answer.is_topic_busy)
+        return answer.is_done
 
     def report(self, plan: QueuePlan) -> None:
         """Report what a commit delivered."""
@@ -167,12 +169,29 @@ class LocalQueues:
         )
 
 
+def _plan_anew(plans: Sequence[QueuePlan], *, is_topic_busy: bool) -> None:
+    """What a queue does not take now gets a job, and so does all that the call has for that queue after it. Where a
+    job for several queues waits, the rest follows it in another."""
+    refused: set[str] = set()
+    for plan in plans:
+        planned, plan.now = plan.now, []
+        for one in planned:
+            arn = one.target.arn
+            if not one.message_id or arn in refused:
+                refused.add(arn)
+                plan.later.append(arn)
+            elif is_topic_busy:
+                plan.together.append(arn)
+            else:
+                plan.now.append(one)
+
+
 def _first_enveloped(targets: Sequence[Target]) -> Target | None:
     return next((target for target in targets if not (target.raw or target.paused)), None)
 
 
 def _delivery(target: Target, notification: Notification, envelopes: EnvelopeCache | None) -> QueueDelivery | None:
-    """None: it waits until the subscription is resumed, or fails, which a worker handles."""
+    """None: a worker handles it, since the subscription is paused or no queue would take the message."""
     if target.paused or size_error(target, notification) is not None:
         return None
     if target.raw:

@@ -7,7 +7,7 @@ HTTP, signed).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -97,18 +97,24 @@ class QueueDelivery(msgspec.Struct, frozen=True):
     message: QueueMessage
 
 
+class CommitAnswer(NamedTuple):
+    """`is_done`: else nothing was done. `message_ids`: the ids in the queues; None where the queue does not take the
+    message, or a job of the subscription alone waits. `is_topic_busy`: a job for several of its queues waits."""
+
+    is_done: bool
+    message_ids: Sequence[str | None]
+    is_topic_busy: bool = False
+
+
 class CommitDelivery(Protocol):
     """Delivers to customers' queues in the commit that enqueues jobs. There is none where an engine cannot do both in
     one transaction. `write` raises as methods of `QueuePort` do."""
 
     async def write(
         self, new_jobs: Sequence[NewJob], deliveries: Sequence[QueueDelivery], topic_arn: str
-    ) -> list[str | None]:
-        """Enqueue the jobs and send to the queues. Returns the message ids in the queues.
-
-        If there is a None among them, nothing was done. None: the queue does not take the message, or a job of the
-        subscription waits, which the message would overtake.
-        """
+    ) -> CommitAnswer:
+        """Enqueue the jobs and send to the queues: all of it, or nothing if a queue does not take its message or a
+        message would overtake a job."""
         ...
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
-from itertools import chain, zip_longest
 
-from cns.delivery.jobs import INTERNAL_QUEUES, groups_of_queue_jobs
+from cns.delivery.jobs import ENDPOINT_JOBS, INTERNAL_QUEUES, groups_of_queue_jobs, own_queues_group
 from cns.queue_port.contract import (
+    CommitAnswer,
     CommitDelivery,
     EnqueuedJob,
     LeasedJob,
@@ -109,22 +109,27 @@ class InlineCommitDelivery(CommitDelivery):
 
     async def write(
         self, new_jobs: Sequence[NewJob], deliveries: Sequence[QueueDelivery], topic_arn: str
-    ) -> list[str | None]:
+    ) -> CommitAnswer:
         now_ms = self._clock.now_ms()
         found = [await self._queues.prepare(delivery, topic_arn, now_ms) for delivery in deliveries]
         prepared = [one for one in found if one is not None and one.view.engine is self._engine]
-        ids: list[str | None] = [one.entry.id for one in prepared]
         if len(prepared) < len(found):
-            return [one.entry.id if one in prepared else None for one in found]
-        waiting = [_waiting_jobs(delivery.subscription) for delivery in deliveries]
+            return CommitAnswer(False, [one.entry.id if one in prepared else None for one in found])
+        idle = [(REFS[ENDPOINT_JOBS], own_queues_group(topic_arn))]
+        owners: list[int | None] = [None]  # of the groups in `idle`, by position in `deliveries`
+        for number, delivery in enumerate(deliveries):
+            groups = _waiting_jobs(delivery.subscription)
+            idle += groups
+            owners += [number] * len(groups)
         sends = [*[(view.ref, entry) for view, entry in prepared], *_sends(new_jobs, now_ms)]
-        settled = await self._engine.settle(Settlement(sends=tuple(sends), idle=tuple(chain(*waiting))), now_ms)
+        settled = await self._engine.settle(Settlement(sends=tuple(sends), idle=tuple(idle)), now_ms)
         if not settled.busy and QUEUE_GONE not in settled.sends:
             await self._queues.record(prepared, settled.sends[: len(prepared)], now_ms)
-            return ids
-        for position in settled.busy:
-            ids[position // len(waiting[0])] = None
-        return [None if sent == QUEUE_GONE else one for one, sent in zip_longest(ids, settled.sends[: len(ids)])]
+            return CommitAnswer(True, [one.entry.id for one in prepared])
+        refused = {owners[position] for position in settled.busy}
+        refused |= {number for number, sent in enumerate(settled.sends) if sent == QUEUE_GONE}
+        ids = [None if number in refused else one.entry.id for number, one in enumerate(prepared)]
+        return CommitAnswer(False, ids, is_topic_busy=None in refused)
 
 
 @lru_cache(SUBSCRIPTIONS_REMEMBERED)

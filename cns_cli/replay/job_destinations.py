@@ -91,4 +91,5 @@ class AllSubscriptionsDestination(ReplayDestination):
         if not page.arns:
             return []
         job = EndpointJob(notification.id, self._topic_arn, page.arns, notification)
-        return [NewJob(jobs.ENDPOINT_JOBS, f"{notification.id}/{part}", jobs.encode(job), self._topic_arn)]
+        group = jobs.own_queues_group(self._topic_arn)  # there may be queues among them
+        return [NewJob(jobs.ENDPOINT_JOBS, f"{notification.id}/{part}", jobs.encode(job), group)]

@@ -39,8 +39,14 @@ class Checkpointer:
         self._pages_before = 0
         self._commit_pages_max = 0
         self.wal_pages = 0
+        self._lacks_room = False
         self.disk_is_full = False
         """Whether a commit found no room to copy the log back. The database handles that, and sets it to False."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next commit may copy the log back, which takes long."""
+        return self._finishes or self._lacks_room
 
     def request(self) -> None:
         """Begin a checkpoint, unless one is under way."""
@@ -60,7 +66,7 @@ class Checkpointer:
         return apsw.SQLITE_OK
 
     def after_commit(self, connection: apsw.Connection, *, committed: bool) -> None:
-        """Call this in the commit's thread after each try to commit."""
+        """Call this where the commit ran, after each try."""
         if committed:
             self._keep_room_for_log(connection)
         if self._finishes:
@@ -90,7 +96,10 @@ class Checkpointer:
         commit_pages = self.wal_pages - self._pages_before
         self._pages_before = self.wal_pages
         self._commit_pages_max = max(self._commit_pages_max, commit_pages)
-        if self._space.has_room_for_checkpoint(self.wal_pages * PAGE_BYTES, self._commit_pages_max * PAGE_BYTES):
+        self._lacks_room = not self._space.has_room_for_checkpoint(
+            self.wal_pages * PAGE_BYTES, self._commit_pages_max * PAGE_BYTES
+        )
+        if not self._lacks_room:
             return
         try:
             with self._copying:

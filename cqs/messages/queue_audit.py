@@ -46,11 +46,13 @@ class QueueAudit:
     async def sent(
         self, view: QueueView, entries: Sequence[Entry], answers: Sequence[SentEntry | RejectedEntry], now_ms: int
     ) -> None:
-        events = [
-            _sent(view, entry, answer, now_ms)
-            for entry, answer in zip(entries, answers, strict=True)
-            if isinstance(answer, SentEntry)
-        ]
+        await self.sent_to_several([(view, *pair) for pair in zip(entries, answers, strict=True)], now_ms)
+
+    async def sent_to_several(
+        self, sends: Sequence[tuple[QueueView, Entry, SentEntry | RejectedEntry]], now_ms: int
+    ) -> None:
+        """Write the events of sends to audited queues that were one settlement."""
+        events = [_sent(view, entry, answer, now_ms) for view, entry, answer in sends if isinstance(answer, SentEntry)]
         if events:
             await self._log.write(events)
 

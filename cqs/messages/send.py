@@ -40,9 +40,9 @@ class MessageSender:
         now_ms = self._clock.now_ms()
         entries = self.entries(view, messages, sender, now_ms)
         answers = await view.engine.send(view.ref, entries, now_ms)
-        self.count(view, answers)
+        self._counters.add_sent(view, answers)
         if view.audit:
-            await self.write_audit(view, entries, answers, now_ms)
+            await self._audit.sent(view, entries, answers, now_ms)
         accepted = []
         for sent in answers:
             if isinstance(sent, RejectedEntry):
@@ -58,14 +58,14 @@ class MessageSender:
             self._audit.check()
         return [_entry(view, message, sender, now_ms) for message in messages]
 
-    def count(self, view: QueueView, answers: Sequence[SentEntry | RejectedEntry]) -> None:
-        self._counters.add_sent(view, answers)
-
-    async def write_audit(
-        self, view: QueueView, entries: Sequence[Entry], answers: Sequence[SentEntry | RejectedEntry], now_ms: int
-    ) -> None:
-        """Write the events of an audited queue, before the sender is answered."""
-        await self._audit.sent(view, entries, answers, now_ms)
+    async def record(self, sends: Sequence[tuple[QueueView, Entry, SentEntry | RejectedEntry]], now_ms: int) -> None:
+        """Count sends that were one settlement, and write the events of audited queues, before the sender is
+        answered."""
+        for view, _, answer in sends:
+            self._counters.add_sent(view, [answer])
+        audited = [each for each in sends if each[0].audit]
+        if audited:
+            await self._audit.sent_to_several(audited, now_ms)
 
 
 def _entry(view: QueueView, message: ValidatedMessage, sender: str, now_ms: int) -> Entry:

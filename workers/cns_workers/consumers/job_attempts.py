@@ -198,14 +198,15 @@ class JobAttempts:
 
     def after_crash(self, target: Target | None = None) -> NewJob:
         """The job that retries a target after a crash, whatever the state of its endpoint: if it crashes again, its
-        lease runs out, until it is quarantined. `target` is None if the job has only one."""
+        lease runs out, until it is quarantined. `target` is None if the job's only one could not be read."""
         job, received = self.received.job, self.received
-        job_id = received.leased.id
+        job_id, group = received.leased.id, group_of(job)
         if target is not None and isinstance(job, EndpointJob):
-            job_id = f"{job_id}/{target.arn}"
+            job_id, group = f"{job_id}/{target.arn}", self._group(target)
             job = EndpointJob(job.notification_id, job.topic, (target.arn,), job.inline)
+        elif isinstance(job, EndpointJob):
+            (group,) = job.subscriptions  # it may be a queue's
         body = jobs.encode(Redelivery(job, received.failures, received.first_attempt_ms, crashed=True))
-        group = group_of(job) if target is None else self._group(target)
         return NewJob(jobs.REDELIVERY, f"{job_id}/crashed", body, group)
 
     def deferral(self, target: Target) -> NewJob:

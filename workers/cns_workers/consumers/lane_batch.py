@@ -129,7 +129,7 @@ class LaneBatch:
         except CnsError:  # a store is away
             raise
         except Exception as error:  # noqa: BLE001  # `_redeliver_crashed` logs it
-            self._redeliver_crashed(job, error)
+            self._redeliver_crashed(job, None, error)
             return None
         if target is None:
             self._done.append(JobOutcome(job.received.leased.handle, job.stored_id))
@@ -188,7 +188,7 @@ class LaneBatch:
             if (error := attempt.exception()) is None:
                 await self._handle(job, target, attempt.result())
             else:
-                self._redeliver_crashed(job, error)
+                self._redeliver_crashed(job, target, error)
             del self._open[attempt]
             await self._renew_if_due()
 
@@ -199,11 +199,11 @@ class LaneBatch:
             handling = self._outcomes.handle(job, target, outcome)
             self._end(job, target, await (self._with_renewals(handling) if isinstance(outcome, Failed) else handling))
 
-    def _redeliver_crashed(self, job: JobAttempts, error: BaseException) -> None:
+    def _redeliver_crashed(self, job: JobAttempts, target: Target | None, error: BaseException) -> None:
         """Redeliver a job that crashed, since it would block its lane. It is quarantined if it keeps crashing."""
         log.error("lane.crashed", lane=job.received.leased.group, message_id=job.observed.message_id, exc_info=error)
         self._context.stats.count_job_failure(QUEUE)
-        self._done.append(JobOutcome(job.received.leased.handle, job.stored_id, (job.after_crash(),)))
+        self._done.append(JobOutcome(job.received.leased.handle, job.stored_id, (job.after_crash(target),)))
 
     async def _give_up(self, job: JobAttempts, target: Target) -> None:
         cause = job.deadline_cause(target, self._admission)

@@ -44,8 +44,8 @@ class LocalSite:
     async def open(self, spans: Spans | None = None) -> None:
         queues = await queue_service(self.settings, self.backend, self.audit)
         self.delivery = LocalDelivery(self.settings, self.backend, queues, self.events, spans)
-        port = await queue_port(self.settings, self.backend, queues)
-        self.service = notification_service(self.settings, self.backend, port, self.events, self.delivery.queues)
+        self.port = await queue_port(self.settings, self.backend, queues)
+        self.service = notification_service(self.settings, self.backend, self.port, self.events, self.delivery.queues)
         self._sns, self._sqs = cns.api.operations(self.service), cqs.api.operations(queues)
 
     async def sns(self, action: str, **params: Any) -> dict[str, Any]:

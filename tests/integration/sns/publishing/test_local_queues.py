@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from cns.delivery.jobs import EndpointJob, PublishJob
+from cns.archives.replay_jobs import replay_job
+from cns.delivery.jobs import EndpointJob, PublishJob, own_queues_group
+from cns.notification import Notification
 from cns.publishing.local_queues import BYTES_MAX, MESSAGES_MAX
 from cns_common.events.schema import DeliveryAttempted, DeliveryDelivered, PublishAccepted
 from cns_common.metrics.catalogue import DELIVERIES
@@ -189,7 +191,53 @@ async def test_a_call_delivers_a_bounded_number(site: LocalSite, n: int, size: i
     )
     at_once = sum([len(await site.received(queue)) for queue in queues])
     assert at_once == min(MESSAGES_MAX, BYTES_MAX // size)
-    assert len(await site.jobs()) == n * entries - at_once
+    left = [job for _, job in await site.jobs()]  # one for each notification
+    assert sum([len(job.subscriptions) for job in left if isinstance(job, EndpointJob)]) == n * entries - at_once
+    assert len(left) == len({job.notification_id for job in left if isinstance(job, EndpointJob)})
+
+
+async def test_bytes_are_counted_and_not_characters(site: LocalSite) -> None:
+    topic, queues = await site.topic(), [await site.queue(f"q{number}") for number in range(5)]
+    for queue in queues:
+        await site.subscribe(topic, queue)
+    await site.publish(topic, "\N{GRINNING FACE}" * (BYTES_MAX // 16))
+    assert sum([len(await site.received(queue)) for queue in queues]) == 4
+
+
+async def test_an_entry_does_not_overtake_an_earlier_one_beyond_the_bounds(site: LocalSite) -> None:
+    topic, queues = await site.topic(), [await site.queue(f"q{number}") for number in range(10)]
+    for queue in queues:
+        await site.subscribe(topic, queue)
+    texts = ["a" * (BYTES_MAX // 5), "b"]
+    await site.sns(
+        "PublishBatch",
+        TopicArn=topic,
+        PublishBatchRequestEntries=[{"Id": text[0], "Message": text} for text in texts],
+    )
+    async with site.working():
+        for queue in queues:
+            assert await site.texts(queue, 2) == texts
+        await site.until_idle()
+
+
+async def test_the_queues_of_a_topic_follow_the_job_that_they_share(site: LocalSite) -> None:
+    topic, queues = await site.topic(), [await site.queue(f"q{number}") for number in range(6)]
+    for queue in queues:
+        await site.subscribe(topic, queue)
+    await site.publish(topic, "a" * (BYTES_MAX // 5))
+    await site.publish(topic, "b")
+    received = {queue: len(await site.received(queue)) for queue in queues}
+    (behind,) = [queue for queue, n in received.items() if not n]
+    assert sum(received.values()) == len(queues) - 1
+    assert [(group, len(job.subscriptions)) for group, job in await site.jobs() if isinstance(job, EndpointJob)] == [
+        (own_queues_group(topic), 1),
+        (own_queues_group(topic), 6),
+    ]
+    async with site.working():
+        assert [text[0] for text in await site.texts(behind, 2)] == ["a", "b"]
+        await site.until_idle()
+    await site.publish(topic, "c")
+    assert not await site.jobs()
 
 
 async def test_a_topic_with_many_subscriptions_is_fanned_out(site: LocalSite) -> None:
@@ -219,9 +267,14 @@ async def test_an_audited_queue_has_its_event_before_the_answer(site: LocalSite)
     site.audit.events.clear()
     await site.publish(topic)
     assert [type(event).__name__ for event in site.audit.events] == ["MessageSent"]
+    other = await site.queue("other", Audit="on")
+    await site.subscribe(topic, other)
+    site.audit.events.clear()
+    await site.publish(topic)
+    assert [type(event).__name__ for event in site.audit.events] == ["MessageSent"] * 2
     site.audit.refuses = True
     await site.publish(topic)  # the queue takes nothing while its events cannot be written: a worker tries again
-    assert len(await site.jobs()) == 1
+    assert len(await site.jobs()) == 2
 
 
 async def test_an_archive_has_what_was_delivered(site: LocalSite) -> None:
@@ -283,3 +336,14 @@ async def test_a_policy_that_ends(tmp_path: Path) -> None:
         await site.publish(topic, "late")
         assert bodies(await site.received(queue)) == ["in time"]
         assert len(await site.jobs()) == 1
+
+
+async def test_a_replay_is_not_overtaken(site: LocalSite) -> None:
+    topic, queue = await site.topic(), await site.queue("q")
+    arn = await site.subscribe(topic, queue)
+    old = Notification(id="old", topic_arn=topic, timestamp_ms=1, texts={"default": "old"})
+    await site.port.enqueue([replay_job(arn, old, "replay")])
+    await site.publish(topic, "new")
+    async with site.working():
+        assert await site.texts(queue, 2) == ["old", "new"]
+        await site.until_idle()
