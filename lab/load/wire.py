@@ -134,7 +134,8 @@ class Lane(asyncio.Protocol):
             self._times, request = next(self._script) if answer is None else self._script.send(answer)
         except StopIteration:
             self._script = None
-            self._done.set_result(None)
+            if not self._done.done():  # else its caller gave up meanwhile
+                self._done.set_result(None)
         except LoadError as error:
             self._fail(str(error))
         else:

@@ -22,6 +22,8 @@ FOLLOWED_WITHIN_NS = 2 * NS_PER_S
 """Processes poll for jumps of the test clock every second."""
 GIVEN_UP_WITHIN_NS = 35 * NS_PER_S
 """A statement is tried three times, for ten seconds each."""
+HELD_WITHIN_NS = 6 * NS_PER_S
+"""A call waits for five seconds for a store that restarts; the last one is slack for a busy machine."""
 MOVED_WITHIN_NS = 2 * NS_PER_S
 """The delete of a dead-letter move follows its send at once; its time is that of the receive that started the move."""
 
@@ -80,12 +82,22 @@ class EmbeddedCauses(Causes):
     def copy_cause(self, first_ns: int, again_ns: int, published_ns: int, *, fans_out: bool) -> str:
         if _jump_before_settlement(self._ledger, first_ns) or self._jump_before_send(first_ns, published_ns):
             return LEASE_OVER
+        if self._lease_lost(first_ns, published_ns):
+            return CRASH_BEFORE_RECEIVE
         return CRASH_BEFORE_SETTLE if self._unsettled(first_ns) else ""
 
     def _crash_soon(self, received_ns: int, again_ns: int) -> bool:
         """A receive is durable with the next commit: only a crash right after it makes the message visible again."""
         until = min(received_ns + SETTLED_WITHIN_NS, again_ns)
         return any(received_ns - JITTER_NS < kill < until for kill in self._ledger.kills_ns)
+
+    def _lease_lost(self, first_ns: int, published_ns: int) -> bool:
+        """A worker that received a job right before a crash waits for the store, and sends then; but the lease was not
+        durable, so the job is received and sent again."""
+        return any(
+            kill - SETTLED_WITHIN_NS < published_ns < kill < first_ns <= kill + HELD_WITHIN_NS
+            for kill in self._ledger.kills_ns
+        )
 
     def _jump_before_send(self, first_ns: int, published_ns: int) -> bool:
         """A busy worker delays jobs: a job it received just before a jump may be sent just after it."""

@@ -305,6 +305,17 @@ def test_a_notification_comes_twice(builder: RoundBuilder, first_s: float, cause
     _expect(builder, cause)
 
 
+@pytest.mark.parametrize(
+    ("published_s", "first_s", "cause"),
+    [(KILL_S - 1, BACK_S + 2, CRASH_BEFORE_RECEIVE), (KILL_S - 3, BACK_S + 2, ""), (KILL_S - 1, KILL_S + 7, "")],
+)
+def test_a_lease_that_a_crash_lost(builder: RoundBuilder, published_s: float, first_s: float, cause: str) -> None:
+    """The worker that had the job sent it once the store was back, and received it again."""
+    builder.publishes("a", "n", at_s=published_s).receives_envelope("a", "n", first_s)
+    builder.arrives("n", (1, first_s), (1, first_s), (2, first_s))
+    _expect(builder, cause)
+
+
 def test_what_was_published_after_a_jump_has_no_lease_that_it_ended(builder: RoundBuilder) -> None:
     builder.publishes("a", "n", at_s=JUMP_S + 0.1).receives_envelope("a", "n", JUMP_S + 0.5)
     builder.arrives("n", (1, JUMP_S + 0.5), (1, JUMP_S + 5), (2, JUMP_S + 0.5))
