@@ -21,7 +21,7 @@ from cns.limits import FIFO_SUFFIX
 from cns.notification import Notification
 from cns.protocols.contract import Transport
 from cns.protocols.table import find_protocol
-from cns.queue_port.contract import CommitDelivery, NewJob, QueueDelivery, size_of
+from cns.queue_port.contract import CommitDelivery, NewJob, QueueDelivery, QueueMessage, size_of
 from cns_common.clock import Clock
 from cns_common.text_size import utf8_bytes
 
@@ -92,18 +92,18 @@ class LocalQueues:
             plan = QueuePlan(notification)
             plans.append(plan)
             for target in targets:
-                delivery = _delivery(target, notification, envelopes)
-                if delivery is None:
+                if target.paused or size_error(target, notification) is not None:
                     plan.later.append(target.arn)
                     continue
-                message = delivery.message
-                size_bytes = utf8_bytes(message.body) + size_of("", message.attributes)
-                if not left or size_bytes > left_bytes or target.arn in beyond:
-                    beyond.add(target.arn)  # no later message of the call goes before this one
-                    plan.together.append(target.arn)
-                    continue
-                left, left_bytes = left - 1, left_bytes - size_bytes
-                plan.now.append(PlannedDelivery(target, delivery))
+                if left and target.arn not in beyond:
+                    message = _message(target, notification, envelopes)
+                    size_bytes = utf8_bytes(message.body) + size_of("", message.attributes)
+                    if size_bytes <= left_bytes:
+                        left, left_bytes = left - 1, left_bytes - size_bytes
+                        plan.now.append(PlannedDelivery(target, QueueDelivery(target.arn, target.endpoint, message)))
+                        continue
+                beyond.add(target.arn)  # no later message of the call goes before this one
+                plan.together.append(target.arn)
         return plans
 
     async def write(self, new_jobs: Sequence[NewJob], plans: Sequence[QueuePlan], topic_arn: str) -> bool:
@@ -190,11 +190,8 @@ def _first_enveloped(targets: Sequence[Target]) -> Target | None:
     return next((target for target in targets if not (target.raw or target.paused)), None)
 
 
-def _delivery(target: Target, notification: Notification, envelopes: EnvelopeCache | None) -> QueueDelivery | None:
-    """None: a worker handles it, since the subscription is paused or no queue would take the message."""
-    if target.paused or size_error(target, notification) is not None:
-        return None
+def _message(target: Target, notification: Notification, envelopes: EnvelopeCache | None) -> QueueMessage:
     if target.raw:
-        return QueueDelivery(target.arn, target.endpoint, raw_message(target.endpoint, target, notification))
+        return raw_message(target.endpoint, target, notification)
     assert envelopes is not None
-    return QueueDelivery(target.arn, target.endpoint, message_for(target.endpoint, target, notification, envelopes))
+    return message_for(target.endpoint, target, notification, envelopes)
