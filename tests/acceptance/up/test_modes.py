@@ -227,6 +227,21 @@ def several(tmp_path: Path) -> Iterator[Up]:
         yield started
 
 
+def test_a_publish_reaches_a_queue_without_a_worker(tmp_path: Path) -> None:
+    """Each API process delivers in the commit of the publish, through the socket of the store."""
+    with running(tmp_path / "data", "--api", "2", "--no-worker", page="/live") as service:
+        sqs, sns = service.client("sqs"), service.client("sns")
+        topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
+        queue = queue_for(sqs, topic.arn)
+        topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
+        for n in range(SPREAD):
+            Topic(service.client("sns"), topic.arn).publish(str(n))
+        received: list[str] = []
+        while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+            received += [message["Body"] for message in messages]
+        assert received == [str(n) for n in range(SPREAD)]
+
+
 @pytest.mark.extended
 def test_several_api_processes_are_one_service(several: Up, endpoint: Endpoint) -> None:
     assert set(several.pids()) == PROCESSES
