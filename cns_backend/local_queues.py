@@ -15,6 +15,8 @@ from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.target import TargetCache
 from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.mail.texts import MailBranding
+from cns.protocols.contract import Transport
+from cns.protocols.table import PROTOCOLS
 from cns.publishing.local_queues import LocalQueues
 from cns.queue_port.inline import InlineCommitDelivery
 from cns.queue_port.sqs_delivery import QueueDeliverer
@@ -28,7 +30,6 @@ from cns_common.task_cancellation import wait_at_most
 from cns_common.traces.contract import Spans
 from cqs.service import QueueService
 
-QUEUES = "sqs"
 LOG_CLOSE_S = 5.0
 """The time to write the delivery log's last lines."""
 
@@ -40,7 +41,7 @@ class LocalDelivery:
     def __init__(
         self, settings: Settings, backend: Backend, service: QueueService, events: EventSink, spans: Spans | None
     ) -> None:
-        self._metrics = DeliveryMetrics([QUEUES])
+        self._metrics = DeliveryMetrics([one.name for one in PROTOCOLS.values() if one.transport is Transport.QUEUE])
         self._log = LazyDeliveryLog(partial(delivery_log, settings, backend))
         self.queues: LocalQueues | None = None
         if settings.queue_port != "inline" or not backend.engine.capabilities.atomic_settle:

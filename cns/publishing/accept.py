@@ -51,7 +51,7 @@ class _Publish:
         that is small.
 
         The fairness group of a publish job is the account, of an endpoint job the topic, of an own queue's job its
-        subscription.
+        subscription; a job that own queues share has a group of the topic's own queues.
         """
         notification, arns = self.accepted.notification, self.page.arns
         own_queues = self.queues.arns()
@@ -154,7 +154,7 @@ class PublishAcceptor:
                 if references:
                     writes.append(self._references.store(publish.accepted.notification, references))
             enqueue = partial(self._enqueue_and_deliver, view.arn, publishes)
-            if await (self._commit(writes, enqueue) if writes else enqueue()):
+            if await self._commit(writes, enqueue):
                 return
             writes = []
 

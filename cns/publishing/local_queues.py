@@ -33,6 +33,7 @@ BYTES_MAX = 1024 * 1024
 class PlannedDelivery(msgspec.Struct, eq=False):
     target: Target
     delivery: QueueDelivery
+    body_bytes: int
     message_id: str = ""
     """In the queue, once it is delivered."""
 
@@ -41,16 +42,25 @@ class QueuePlan:
     """The own queues among a notification's targets: `now` has those of the commit, `later` the ARNs of those that get
     a job each, `together` of those that share a job."""
 
-    __slots__ = ("dwell_ms", "later", "now", "observed", "together")
+    __slots__ = ("_notification", "_observed", "dwell_ms", "later", "now", "together")
 
     def __init__(self, notification: Notification) -> None:
-        self.observed = ObservedJob(EndpointJob(notification.id, notification.topic_arn, (), notification), 0)
-        self.observed.notification = notification
-        self.observed.published_ms = notification.timestamp_ms
+        self._notification = notification
+        self._observed: ObservedJob | None = None
         self.now: list[PlannedDelivery] = []
         self.later: list[str] = []
         self.together: list[str] = []
         self.dwell_ms = 0
+
+    @property
+    def observed(self) -> ObservedJob:
+        """What observers see: made at its first use, as most plans elsewhere than in the embedded form are empty."""
+        if self._observed is None:
+            notification = self._notification
+            self._observed = ObservedJob(EndpointJob(notification.id, notification.topic_arn, (), notification), 0)
+            self._observed.notification = notification
+            self._observed.published_ms = notification.timestamp_ms
+        return self._observed
 
     def arns(self) -> set[str]:
         return {planned.target.arn for planned in self.now}.union(self.later, self.together)
@@ -97,10 +107,12 @@ class LocalQueues:
                     continue
                 if left and target.arn not in beyond:
                     message = _message(target, notification, envelopes)
-                    size_bytes = utf8_bytes(message.body) + size_of("", message.attributes)
+                    body_bytes = utf8_bytes(message.body)
+                    size_bytes = body_bytes + size_of("", message.attributes)
                     if size_bytes <= left_bytes:
                         left, left_bytes = left - 1, left_bytes - size_bytes
-                        plan.now.append(PlannedDelivery(target, QueueDelivery(target.arn, target.endpoint, message)))
+                        delivery = QueueDelivery(target.arn, target.endpoint, message)
+                        plan.now.append(PlannedDelivery(target, delivery, body_bytes))
                         continue
                 beyond.add(target.arn)  # no later message of the call goes before this one
                 plan.together.append(target.arn)
@@ -134,11 +146,8 @@ class LocalQueues:
             return
         now_ms, job, observers = self._clock.now_ms(), plan.observed, self._observers
         for one in plan.now:
-            target, size_bytes = one.target, utf8_bytes(one.delivery.message.body)
-            outcome, answer = (
-                Delivered(200, plan.dwell_ms, one.message_id, size_bytes=size_bytes),
-                Answer(now_ms, size_bytes),
-            )
+            target, answer = one.target, Answer(now_ms, one.body_bytes)
+            outcome = Delivered(200, plan.dwell_ms, one.message_id, size_bytes=one.body_bytes)
             for answered in observers.answered:
                 answered(job, target, outcome, now_ms)
             for after_attempt in observers.after_attempt:
@@ -184,6 +193,8 @@ def _plan_anew(plans: Sequence[QueuePlan], *, is_topic_busy: bool) -> None:
                 plan.together.append(arn)
             else:
                 plan.now.append(one)
+        plan.later += [arn for arn in plan.together if arn in refused]
+        plan.together = [arn for arn in plan.together if arn not in refused]
 
 
 def _first_enveloped(targets: Sequence[Target]) -> Target | None:

@@ -114,7 +114,8 @@ class InlineCommitDelivery(CommitDelivery):
         found = [await self._queues.prepare(delivery, topic_arn, now_ms) for delivery in deliveries]
         prepared = [one for one in found if one is not None and one.view.engine is self._engine]
         if len(prepared) < len(found):
-            return CommitAnswer(False, [one.entry.id if one in prepared else None for one in found])
+            taken = {one.entry.id for one in prepared}
+            return CommitAnswer(False, [one.entry.id if one and one.entry.id in taken else None for one in found])
         idle = [(REFS[ENDPOINT_JOBS], own_queues_group(topic_arn))]
         owners: list[int | None] = [None]  # of the groups in `idle`, by position in `deliveries`
         for number, delivery in enumerate(deliveries):

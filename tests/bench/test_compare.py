@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lab.bench.compare import kept, sides, tables
-from lab.bench.compare.kept import Kept
+from lab.bench.compare.kept import Survival
 from lab.bench.compare.pressure import CELLS, Cell
 from lab.bench.compare.pressure import Size as PressureSize
 from lab.bench.compare.rates import DRAIN, FAN, LONE, NO_TOPICS, PAIR, SEND, TOPIC, WAKE, WORKLOADS, Load
@@ -56,7 +56,7 @@ def test_every_part_measures_ours_and_a_stub_of_a_peer(tmp_path: Path, monkeypat
     assert len(list((tmp_path / "pressure-0").glob("copy-*"))) == read.amount
     assert [floor.cells[name].result for name in (CELLS[3], CELLS[5])] == [FAILED, FAILED]  # it has no such calls
     for one in (ours, floor):
-        assert isinstance(one.kept, Kept)
+        assert isinstance(one.kept, Survival)
         assert one.is_durable and one.kept.acknowledged >= SIZE.kept
     text = "\n".join(lines([ours, floor], absent, LOADS, PRESSURE))
     assert f"the floor (half retried, a long read beside): `{FAILED}`" in text
@@ -117,7 +117,7 @@ def measured(
         others_share=0.0,
     )
     one = Measured(Side(name=name, start=list, is_ours=is_ours), cells={cell: Cell(figures, 9) for cell in CELLS})
-    one.kept = Kept(10, 10 if keeps_all else 0)
+    one.kept = Survival(10, 10 if keeps_all else 0)
     for workload in WORKLOADS:
         one.runs[1, workload] = [figures]
     return one

@@ -24,7 +24,7 @@ QUEUE = "kept"
 _NUMBER = re.compile(rb"kept (\d+)\.")
 
 
-class Kept(NamedTuple):
+class Survival(NamedTuple):
     acknowledged: int
     there: int
 
@@ -33,14 +33,14 @@ class Kept(NamedTuple):
         return self.there == self.acknowledged
 
 
-def measure(side: Side, data: Path, messages: int, seed: int) -> Kept:
+def measure(side: Side, data: Path, messages: int, seed: int) -> Survival:
     """Kill all processes when so many sends were answered, while others are under way."""
     with side.running(data) as server:
         answered = uvloop.run(asyncio.wait_for(_send_until_killed(server, messages, seed), HANG_S))
     with side.running(data) as again:
         again = dataclasses.replace(again, credentials=server.credentials)
         found = uvloop.run(asyncio.wait_for(_receive_all(again, seed), HANG_S))
-    return Kept(len(answered), len(answered & found))
+    return Survival(len(answered), len(answered & found))
 
 
 async def _send_until_killed(server: Server, messages: int, seed: int) -> set[int]:

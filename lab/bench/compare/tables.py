@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from lab.bench.compare import pressure
-from lab.bench.compare.kept import Kept
+from lab.bench.compare.kept import Survival
 from lab.bench.compare.pressure import CELLS, Cell
 from lab.bench.compare.rates import LONE, NO_TOPICS, WAKE, WORKLOADS, Load, Result
 from lab.bench.compare.sides import Side
@@ -28,11 +28,11 @@ class Measured:
     side: Side
     runs: dict[tuple[int, str], list[Result]] = field(default_factory=lambda: defaultdict(list))
     cells: dict[str, Cell] = field(default_factory=dict)
-    kept: Kept | str = ""
+    kept: Survival | str = ""
 
     @property
     def is_durable(self) -> bool:
-        return isinstance(self.kept, Kept) and self.kept.all
+        return isinstance(self.kept, Survival) and self.kept.all
 
     def of(self, connections: int, workload: str) -> Result:
         """The median run, or why there is none."""
@@ -61,7 +61,7 @@ def _sides(measured: Sequence[Measured], absent: Mapping[str, str]) -> list[str]
             one.side.version or "this commit",
             one.side.keeps,
             "yes" if one.side.checks_signatures else "no",
-            f"{one.kept.there:,} of {one.kept.acknowledged:,}" if isinstance(one.kept, Kept) else f"– ({one.kept})",
+            f"{one.kept.there:,} of {one.kept.acknowledged:,}" if isinstance(one.kept, Survival) else f"– ({one.kept})",
         )
         for one in measured
     ]

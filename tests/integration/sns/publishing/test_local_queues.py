@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,20 @@ async def test_a_call_delivers_a_bounded_number(site: LocalSite, n: int, size: i
     left = [job for _, job in await site.jobs()]  # one for each notification
     assert sum([len(job.subscriptions) for job in left if isinstance(job, EndpointJob)]) == n * entries - at_once
     assert len(left) == len({job.notification_id for job in left if isinstance(job, EndpointJob)})
+
+
+async def test_what_is_beyond_the_bounds_follows_what_its_queue_refused(site: LocalSite) -> None:
+    topic, queues = (
+        await site.topic(),
+        [await site.queue(f"q{n}", is_open=False) for n in range(MESSAGES_MAX // 10 + 1)],
+    )
+    subscriptions = [await site.subscribe(topic, queue) for queue in queues]
+    await site.sns(
+        "PublishBatch",
+        TopicArn=topic,
+        PublishBatchRequestEntries=[{"Id": str(entry), "Message": "m"} for entry in range(10)],
+    )
+    assert Counter(group for group, _ in await site.jobs()) == dict.fromkeys(subscriptions, 10)
 
 
 async def test_bytes_are_counted_and_not_characters(site: LocalSite) -> None:
