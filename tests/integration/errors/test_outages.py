@@ -109,7 +109,12 @@ async def test_a_statement_that_cannot_be_prepared(
 @pytest.mark.parametrize("outage", ["hung", "gone"])
 @pytest.mark.extended
 async def test_no_operation_fails_but_as_unavailable(
-    tmp_path: Path, place: CassandraAddress, cassandra_address: CassandraAddress, proxy: TcpProxy, outage: str
+    tmp_path: Path,
+    place: CassandraAddress,
+    cassandra_address: CassandraAddress,
+    proxy: TcpProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    outage: str,
 ) -> None:
     """The statements are prepared: each operation is called once before the outage."""
     async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
@@ -117,6 +122,8 @@ async def test_no_operation_fails_but_as_unavailable(
         for service, protocol in PROTOCOLS:
             for action, members in calls[service].items():
                 assert (await api(service, protocol, action, **members)).status < 500, (action, members)
+        monkeypatch.setattr(session_module, "STATEMENT_S", 1.0)
+        monkeypatch.setattr(session_module, "CONDITIONAL_S", 1.0)
         proxy.hold() if outage == "hung" else proxy.cut()
         for service, protocol in PROTOCOLS:
             for action, members in calls[service].items():
