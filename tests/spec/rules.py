@@ -20,6 +20,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     says: str
     on: tuple[str, ...] = ()
     untested: str = ""  # the reason why no test shows it
+    apart: str = ""  # the stage of its tests, if that runs only where it is named
     differs: str = ""  # the intended difference of this implementation
     service: str = ""  # the service that its table names
 

@@ -159,6 +159,7 @@ def test_what_a_validator_cannot_judge_is_signed_as_aws_says(validator: Validato
         assert not signature_is_good({**message, "Message": "forged"}, ca_file=sent.origin.ca_file), key
 
 
+@pytest.mark.slice
 @pytest.mark.spec("sns-signature.url-names")
 def test_where_the_certificate_is_has_one_name_in_envelopes_and_one_in_events(sent_from: Mapping[str, Sent]) -> None:
     for sent in sent_from.values():
