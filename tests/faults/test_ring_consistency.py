@@ -20,7 +20,7 @@ from cqs.engines.bdqs.consistency import QueueConsistency
 from cqs.engines.contract import Entry, Outcome, QueueRef
 from lab.harness.ring_engine import Place, Process, make_keyspace, process
 from lab.harness.servers import Ring
-from lab.harness.waiting import wait_until
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.conformance.support import QueueFixture
 
 MESSAGES = 20
@@ -30,7 +30,6 @@ GOES_ON_S = 1_200.0
 REFUSED_TRIES = 3
 PAUSE_S = 0.2
 HIDE_MS = 600_000
-LEFT_S = 60.0
 RETENTION_MS = 14 * 86_400_000
 NEEDS = {
     QueueConsistency.SINGLE: 1,
@@ -102,7 +101,7 @@ async def _left(place: Place, used: QueueUse) -> set[str]:
         queue.advance(2 * HIDE_MS)
         found: set[str] = set()
         with suppress(TimeoutError):
-            async with asyncio.timeout(LEFT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while True:
                     queue.now_ms = user.clock.now_ms()
                     more = {message.id for message in await queue.drain(24 * 3_600_000)}

@@ -21,6 +21,7 @@ from cns_common.errors import CnsError
 from cqs.engines.contract import QueueRef
 from lab.harness.ring_engine import Place, make_keyspace, process
 from lab.harness.servers import Ring, redis_url
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture
 from tests.faults.ring_child import RETENTION_MS, Report, now_ms
 from tests.faults.ring_ledger import RingLedger
@@ -33,8 +34,6 @@ KILL_AFTER = (50, 250)
 """A process is killed after so many reports, drawn anew for each, and another one takes its place."""
 LEASES_MS = 120_000
 """Longer than any lease by message time."""
-LEFT_S = 60.0
-"""Longer than any claim or lease by Cassandra's clock, which a test cannot advance."""
 PAUSE_S = 0.1
 ROUNDS = 3
 ENGINES = ["bdqs", "cassieq", "pipes", "cqs alone", "cqs"]
@@ -117,13 +116,13 @@ async def _left(place: Place, q: QueueRef, expected: set[str]) -> list[str]:
 
     An empty receive does not say that no message is left: the claim of a killed process hides messages until Cassandra
     ends it, and this process does not use its own before it renewed them after the step of its clock. So it goes on
-    until all expected messages came and the engine counts no other; what does not come within `LEFT_S` is lost."""
+    until all expected messages came and the engine counts no other; what has not come when the guard ends is lost."""
     async with process(place) as user:
         queue = QueueFixture(user.engine, user.clock)
         queue.q = q
         queue.advance(LEASES_MS)
         found: list[str] = []
-        until_s = time.monotonic() + LEFT_S  # Cassandra ends claims by its own clock, which no test moves
+        until_s = time.monotonic() + PATIENCE_S  # Cassandra ends claims by its own clock, which no test moves
         while time.monotonic() < until_s:
             queue.now_ms = user.clock.now_ms()
             with suppress(CnsError):

@@ -31,6 +31,8 @@ from tests.integration.errors.api_calls import URL, prepared_calls
 from tests.integration.errors.api_forms import PROTOCOLS, FormOfApi, cluster_api
 
 WORKER = ProcessReport("worker-1", "worker", (), ())
+LIMIT_S = 1.0
+"""Of a statement during an outage."""
 PAGES = ("/ready", "/health", "/live", "/metrics")
 READ = Statement("SELECT record FROM queues WHERE account = 'a' AND region = 'r' AND name = 'n'")
 CONDITIONAL = Statement(
@@ -38,15 +40,40 @@ CONDITIONAL = Statement(
 )
 
 
+class Outage:
+    """Cassandra behind a proxy, and an API process on it. Meanwhile statements have short limits, which are otherwise
+    those of a guard."""
+
+    def __init__(self, address: CassandraAddress, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._address = address
+        self._proxy = proxy
+        self._monkeypatch = monkeypatch
+        self.place = replace(address, hosts=("127.0.0.1",), port=proxy.port)
+
+    @asynccontextmanager
+    async def api(self, directory: Path) -> AsyncIterator[FormOfApi]:
+        async with emptied(self._address), cluster_api(directory, self.place) as api:
+            yield api
+
+    def begin(self, kind: str = "hung") -> None:
+        self._limit(LIMIT_S)
+        self._proxy.hold() if kind == "hung" else self._proxy.cut()
+
+    def end(self, limit_s: float = LIMIT_S) -> None:
+        """The limit stays short, as the driver may ask on a connection that is dead."""
+        self._limit(limit_s)
+        self._proxy.release()
+        self._proxy.heal()
+
+    def _limit(self, seconds: float) -> None:
+        for limit in ("STATEMENT_S", "CONDITIONAL_S", "PREPARE_S"):
+            self._monkeypatch.setattr(session_module, limit, seconds)
+
+
 @pytest.fixture
-def proxy(cassandra_address: CassandraAddress) -> Iterator[TcpProxy]:
+def outage(cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
     with TcpProxy(cassandra_address.port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def place(cassandra_address: CassandraAddress, proxy: TcpProxy) -> CassandraAddress:
-    return replace(cassandra_address, hosts=("127.0.0.1",), port=proxy.port)
+        yield Outage(cassandra_address, proxy, monkeypatch)
 
 
 @pytest.fixture(autouse=True)
@@ -73,16 +100,12 @@ async def _until_answered(cassandra: Cassandra) -> None:
             await asyncio.sleep(0.05)  # until the next attempt: the driver reconnects in a thread of its own
 
 
-async def test_a_silent_cassandra_is_asked_once(
-    place: CassandraAddress, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_cassandra_is_asked_once(outage: Outage) -> None:
     """Later statements are refused at once, until a probe is answered; a conditional one's outcome is unknown."""
-    async with _session(place) as cassandra:
+    async with _session(outage.place) as cassandra:
         await cassandra.run(READ)
         await cassandra.run(CONDITIONAL)
-        monkeypatch.setattr(session_module, "STATEMENT_S", 1.0)
-        monkeypatch.setattr(session_module, "CONDITIONAL_S", 1.0)
-        proxy.hold()
+        outage.begin()
         with pytest.raises(OutcomeUnknown):
             await cassandra.run(CONDITIONAL)
         sent = cassandra.statements
@@ -90,45 +113,33 @@ async def test_a_silent_cassandra_is_asked_once(
             with pytest.raises(StoreUnavailable):
                 await cassandra.run(READ)
         assert cassandra.statements - sent < 10  # probes only
-        proxy.release()
+        outage.end()
         await _until_answered(cassandra)
 
 
-async def test_a_statement_that_cannot_be_prepared(
-    place: CassandraAddress, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session_module, "PREPARE_S", 0.5)
-    async with _session(place) as cassandra:
-        proxy.hold()
+async def test_a_statement_that_cannot_be_prepared(outage: Outage) -> None:
+    async with _session(outage.place) as cassandra:
+        outage.begin()
         with pytest.raises(StoreUnavailable):
             await cassandra.run(READ)
-        proxy.release()
+        outage.end()
         await _until_answered(cassandra)
 
 
-@pytest.mark.parametrize("outage", ["hung", "gone"])
+@pytest.mark.parametrize("kind", ["hung", "gone"])
 @pytest.mark.extended
-async def test_no_operation_fails_but_as_unavailable(
-    tmp_path: Path,
-    place: CassandraAddress,
-    cassandra_address: CassandraAddress,
-    proxy: TcpProxy,
-    monkeypatch: pytest.MonkeyPatch,
-    outage: str,
-) -> None:
+async def test_no_operation_fails_but_as_unavailable(tmp_path: Path, outage: Outage, kind: str) -> None:
     """The statements are prepared: each operation is called once before the outage."""
-    async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
+    async with outage.api(tmp_path) as api:
         calls = await prepared_calls(api)
         for service, protocol in PROTOCOLS:
             for action, members in calls[service].items():
                 assert (await api(service, protocol, action, **members)).status < 500, (action, members)
-        monkeypatch.setattr(session_module, "STATEMENT_S", 1.0)
-        monkeypatch.setattr(session_module, "CONDITIONAL_S", 1.0)
-        proxy.hold() if outage == "hung" else proxy.cut()
+        outage.begin(kind)
         for service, protocol in PROTOCOLS:
             for action, members in calls[service].items():
                 answer = await api(service, protocol, action, **members)
-                assert answer.status != 500, (outage, service, protocol, action, answer)
+                assert answer.status != 500, (kind, service, protocol, action, answer)
         for service, protocol in PROTOCOLS:
             assert await _written(api, service, protocol) == (503, "ServiceUnavailable")
 
@@ -148,49 +159,33 @@ async def test_no_operation_fails_without_redis(tmp_path: Path, cassandra_addres
         flush_prefix(client, f"cqs:{cassandra_address.keyspace}")
 
 
-@pytest.mark.parametrize("outage", ["hung", pytest.param("gone", marks=pytest.mark.extended)])
-async def test_pages_while_cassandra_is_away(
-    tmp_path: Path,
-    place: CassandraAddress,
-    cassandra_address: CassandraAddress,
-    proxy: TcpProxy,
-    monkeypatch: pytest.MonkeyPatch,
-    outage: str,
-) -> None:
+@pytest.mark.parametrize("kind", ["hung", pytest.param("gone", marks=pytest.mark.extended)])
+async def test_pages_while_cassandra_is_away(tmp_path: Path, outage: Outage, kind: str) -> None:
     """`/ready` and `/health` say so, and that it is over; the process itself is alive and shows its metrics."""
-    async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
+    async with outage.api(tmp_path) as api:
 
         async def shown() -> dict[str, int]:
             return {path: (await api.http.get(path, headers=OBSERVER)).status_code for path in PAGES}
 
         await api.backend.control.report(WORKER)
         assert await shown() == dict.fromkeys(PAGES, 200)
-        monkeypatch.setattr(session_module, "STATEMENT_S", 2.0)
-        proxy.hold() if outage == "hung" else proxy.cut()
+        outage.begin(kind)
         assert await shown() == {"/ready": 503, "/health": 503, "/live": 200, "/metrics": 200}
         health = (await api.http.get("/health", headers=OBSERVER)).json()
         assert (health["status"], health["ready"]) == ("red", False)
         assert any("Cassandra" in reason for reason in health["reasons"]), health["reasons"]
-        proxy.release() if outage == "hung" else proxy.heal()
+        outage.end()
         while await shown() != dict.fromkeys(PAGES, 200):
             await asyncio.sleep(0.05)  # until the next attempt: the driver reconnects in a thread of its own
             with suppress(StoreUnavailable, OutcomeUnknown):
                 await api.backend.control.report(WORKER)  # as a worker does each second
 
 
-async def test_writes_while_cassandra_hangs(
-    tmp_path: Path,
-    place: CassandraAddress,
-    cassandra_address: CassandraAddress,
-    proxy: TcpProxy,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_writes_while_cassandra_hangs(tmp_path: Path, outage: Outage) -> None:
     """A send, a publish and a delete that Cassandra does not answer are 503 in both protocols."""
-    async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
+    async with outage.api(tmp_path) as api:
         calls = await prepared_calls(api)
-        monkeypatch.setattr(session_module, "STATEMENT_S", 2.0)
-        monkeypatch.setattr(session_module, "CONDITIONAL_S", 2.0)
-        proxy.hold()
+        outage.begin()
         for service, protocol in PROTOCOLS:
             assert await _written(api, service, protocol) == (503, "ServiceUnavailable")
         for protocol in ("json", "query"):
@@ -198,28 +193,21 @@ async def test_writes_while_cassandra_hangs(
             assert answer[:2] == (503, "ServiceUnavailable")
 
 
-@pytest.mark.parametrize("outage", ["hung", "gone"])
+@pytest.mark.parametrize("kind", ["hung", "gone"])
 async def test_calls_wait_for_cassandra(
-    tmp_path: Path,
-    place: CassandraAddress,
-    cassandra_address: CassandraAddress,
-    proxy: TcpProxy,
-    monkeypatch: pytest.MonkeyPatch,
-    outage: str,
+    tmp_path: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(api_module, "CLUSTER_CALL_S", PATIENCE_S)
-    async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
+    async with outage.api(tmp_path) as api:
         await prepared_calls(api)
-        monkeypatch.setattr(session_module, "STATEMENT_S", 1.0)
-        proxy.hold() if outage == "hung" else proxy.cut()
+        outage.begin(kind)
         while api.backend.absence() is None:
             with suppress(StoreUnavailable, OutcomeUnknown):
                 await api.backend.control.report(WORKER)
         calls = [asyncio.create_task(_written(api, *form)) for form in PROTOCOLS]
         while len(api.front.held or ()) < len(calls):
             await asyncio.sleep(0)
-        monkeypatch.setattr(session_module, "STATEMENT_S", PATIENCE_S)
-        proxy.release() if outage == "hung" else proxy.heal()
+        outage.end(PATIENCE_S)
         assert await asyncio.gather(*calls) == [(200, "")] * len(calls)
 
 
