@@ -6,8 +6,9 @@ import hashlib
 
 import pytest
 
+from cns_common.cluster import view
 from cqs.engines import cluster
-from cqs.engines.cluster import cache_epoch, cache_failover, known_queues, queue_contents
+from cqs.engines.cluster import cache_failover, known_queues, queue_contents
 from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.redis import script_calls, scripts
 from lab.harness.waiting import PATIENCE_S
@@ -23,7 +24,7 @@ def tolerate_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_queues, "FILL_WAIT_S", PATIENCE_S)
     monkeypatch.setattr(queue_contents, "BY_ROWS_S", PATIENCE_S)
     monkeypatch.setattr(redis_cache, "TIMEOUT_S", redis_cache.TIMEOUT_S * 30)
-    monkeypatch.setattr(cache_epoch, "RENEW_TIMEOUT_S", cache_epoch.RENEW_TIMEOUT_S * 30)
+    monkeypatch.setattr(view, "RENEW_TIMEOUT_S", view.RENEW_TIMEOUT_S * 30)
 
 
 def tolerate_late_calls(monkeypatch: pytest.MonkeyPatch) -> None:

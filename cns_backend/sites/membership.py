@@ -31,6 +31,8 @@ from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.site_guard import SiteGuard
 from cns_common.clock import Clock
+from cns_common.cluster.lease import Lease, LeaseTimes
+from cns_common.cluster.stopwatch import Stopwatch
 from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, CnsError, StartError, StoreUnavailable
 from cns_common.ids import hex_id
 from cns_common.task_cancellation import cancel_and_wait, wait_at_most
@@ -63,7 +65,7 @@ class SiteMembership(SiteGuard):
         self._finishes = finishes
         self._process = hex_id()
         self._view = _UNSEEN
-        self._certain_from: tuple[int, int] | None = None
+        self._lease = Lease(clock, LeaseTimes(CERTAIN_MS, round(INTERVAL_S * 1000)))
         self._gap_since_ms: int | None = None
         self._misses: list[int] = []
         """Start times, by the monotonic clock, of writes that the other site may lack and that are not recorded."""
@@ -90,19 +92,13 @@ class SiteMembership(SiteGuard):
         return self.ended.is_set()
 
     @property
-    def is_valid(self) -> bool:
-        if self._certain_from is None:
-            return False
-        return all(now - then < CERTAIN_MS for now, then in zip(self._times(), self._certain_from, strict=True))
-
-    def _times(self) -> tuple[int, int]:
-        """While the machine is suspended the monotonic clock stands still, but the real one advances."""
-        return self._clock.monotonic_ms(), self._clock.real_ms()
+    def is_certain(self) -> bool:
+        return self._lease.is_certain
 
     def check(self) -> None:
         if self.leaving and not self._finishes:
             raise StoreUnavailable(f"site {self.site} is no longer active")
-        if not self.is_valid:
+        if not self.is_certain:
             raise StoreUnavailable(f"this process cannot confirm that its site {self.site} is active")
         if self._is_unrecorded:
             raise StoreUnavailable(f"this process cannot record the writes that site {self.other} may lack")
@@ -164,8 +160,8 @@ class SiteMembership(SiteGuard):
     async def renew(self) -> None:
         """Show that this process acts, and stay certain by the decision as this site has it, since an orderly change is
         stored at both sites. A process that is not certain must read both sites."""
-        begun = self._times()
-        if self.activation and self.is_valid:
+        begun = self._lease.begin()
+        if self.activation and self.is_certain:
             await self._show()
             self._follow(DecisionView(await self._store.decision(), self._view.reachable), begun)
 
@@ -173,7 +169,7 @@ class SiteMembership(SiteGuard):
         """Read the decision from both sites, and follow it."""
         if self._has_left:
             return
-        begun = self._times()
+        begun = self._lease.begin()
         if self.activation:
             await self._show()
         await self._look()
@@ -205,18 +201,18 @@ class SiteMembership(SiteGuard):
         else:
             self._gap_since_ms = await self._store.extend_gap(self.other, epoch, self._gap_since_ms)
 
-    def _follow(self, view: DecisionView, begun: tuple[int, int]) -> None:
+    def _follow(self, view: DecisionView, begun: Stopwatch) -> None:
         epoch = self.activation
         if not epoch:  # its activation ended meanwhile
             return
-        if may_act(view, self.site, epoch if self.is_valid else 0) or may_finish(view, epoch):
-            self._certain_from = max(begun, self._certain_from or begun)
+        if may_act(view, self.site, epoch if self.is_certain else 0) or may_finish(view, epoch):
+            self._lease.hold(begun)
         if (view.decision.active, view.decision.epoch) != (self.site, epoch) and not self.ended.is_set():
             log.warning("site.deactivated", site=self.site, active=view.decision.active, epoch=view.decision.epoch)
             self._ended_ms = self._clock.monotonic_ms()
             self.ended.set()
         if self.ended.is_set() and not (self._finishes and may_finish(view, epoch)):
-            self._certain_from = None
+            self._lease.end()
 
     async def _leave_running(self) -> None:
         """Leave the site, although the command may run for long, once no statement of it is in flight."""
@@ -235,13 +231,14 @@ class SiteMembership(SiteGuard):
 
     async def _begin(self, epoch: int) -> None:
         """Read the decision again after the row is written: it may have changed since the first read."""
-        begun, self._shown_epoch = self._times(), epoch
+        begun, self._shown_epoch = self._lease.begin(), epoch
         await self._store.renew(ActingProcess(self._process, self.site, epoch))
         await self._look()
         if may_act(self._view, self.site, epoch) and self._view.decision.epoch == epoch:
             await self._record_gap(self._view, epoch)
             await self._show_writer(epoch)
-            self.activation, self._certain_from = epoch, begun
+            self.activation = epoch
+            self._lease.hold(begun)
             log.info("site.activated", site=self.site, epoch=epoch)
             self.acting.set()
 
@@ -260,7 +257,8 @@ class SiteMembership(SiteGuard):
         """Leave the site, after all work of this activation ended."""
         if self.activation:
             self.acting.clear()
-            self.activation, self._certain_from, self._gap_since_ms = 0, None, None
+            self.activation, self._gap_since_ms = 0, None
+            self._lease.end()
         if self._shown_epoch:
             with contextlib.suppress(CnsError):  # the row expires, and the next change of sites requires a repair
                 await wait_at_most(LEAVE_S_MAX, "site.leave", self._leave())

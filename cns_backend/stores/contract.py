@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from cns_common.clock import Clock
+from cns_common.cluster.lease import Lease, LeaseTimes
 from cns_common.metrics.model import Sample
 from cns_common.token_bucket import TokenGrant
 
@@ -35,10 +36,16 @@ class TaskLease:
         self._holder = holder
         self._life_ms = life_ms
         self._clock = clock
+        self._lease = Lease(clock, LeaseTimes(life_ms * 2 // 3, life_ms // 3))
 
     async def take(self) -> bool:
         """Take or renew it. False while another holder has it."""
-        return await self._store.take(self._task, self._part, self._holder, self._life_ms, self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        return await self._lease.extend(self._store.take(self._task, self._part, self._holder, self._life_ms, now_ms))
+
+    async def keep(self) -> bool:
+        """Renew it when that is due. False when it is lost."""
+        return not self._lease.is_due or await self.take()
 
     async def give_back(self) -> None:
         await self._store.give_back(self._task, self._part, self._holder)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cns_common.cluster.stopwatch import Stopwatch
 from cns_common.errors import CnsError
 from cqs.engines.bdqs.expired import BdqsExpiredMessages
 from cqs.engines.bdqs.ids import DeliveryHandle, IndexRow, MessageKey
@@ -18,7 +19,6 @@ from cqs.engines.bdqs.message_state import MessageState
 from cqs.engines.bdqs.messages import BdqsMessageRow, Messages
 from cqs.engines.bdqs.picker import Candidate
 from cqs.engines.bdqs.positions import Move, Positions
-from cqs.engines.cassandra.stopwatch import Stopwatch
 from cqs.engines.contract import SPENT_HIDE_MS, Message
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cns_common.clock import Clock
+from cns_common.cluster.stopwatch import start_stopwatch
 from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES
 from cns_common.metrics.model import Sample
 from cqs.engines.bdqs.consistency import QueueConsistency, check_consistency
@@ -22,7 +23,6 @@ from cqs.engines.bdqs.settler import BdqsSettler
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cassandra.standard_engine import MAX_DELAY_MS, QueueRecords, StandardQueueEngine
-from cqs.engines.cassandra.stopwatch import start_stopwatch
 from cqs.engines.contract import (
     Capabilities,
     Change,

@@ -8,13 +8,13 @@ from typing import Any
 from cns_common.bounded_cache import BoundedCache
 from cns_common.cassandra.session import Cassandra, Consistency, Row, Statement
 from cns_common.clock import Clock
+from cns_common.cluster.stopwatch import Stopwatch
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.consistency import QueueConsistency
 from cqs.engines.bdqs.ids import IndexRow, Position, generation_prefix, lowest_position, slot_name, stamp_us, window_of
 from cqs.engines.bdqs.messages import gather_few
 from cqs.engines.bdqs.quorum_fallback import QuorumFallback
 from cqs.engines.bdqs.write_time import check_write
-from cqs.engines.cassandra.stopwatch import Stopwatch
 
 BATCH_ROWS = 100
 LISTED_MAX = 100_000

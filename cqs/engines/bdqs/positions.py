@@ -13,13 +13,13 @@ from typing import NamedTuple
 import structlog
 
 from cns_common.clock import Clock
+from cns_common.cluster.stopwatch import Stopwatch
 from cns_common.errors import CnsError
 from cqs.engines.bdqs.ids import IndexRow, MessageKey, Stamps, generation_of
 from cqs.engines.bdqs.index import QueueIndex
 from cqs.engines.bdqs.known_queues import BdqsKnownQueue
 from cqs.engines.bdqs.message_state import MessageState
 from cqs.engines.bdqs.messages import Messages, gather_few
-from cqs.engines.cassandra.stopwatch import Stopwatch
 
 log = structlog.get_logger(__name__)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cns_common.cluster.stopwatch import Stopwatch
 from cqs.engines.bdqs.ids import MessageKey
 from cqs.engines.bdqs.known_queues import BdqsKnownQueue
 from cqs.engines.bdqs.message_state import sent_state
 from cqs.engines.bdqs.messages import Buckets, Messages
 from cqs.engines.bdqs.positions import Positions
-from cqs.engines.cassandra.stopwatch import Stopwatch
 from cqs.engines.contract import Entry as SentMessage
 
 

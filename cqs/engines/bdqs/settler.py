@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cns_common.cluster.stopwatch import Stopwatch
 from cns_common.errors import StoreUnavailable
 from cqs.engines.bdqs.deliveries import BdqsDeliveries
 from cqs.engines.bdqs.ids import DeliveryHandle, IndexRow, MessageKey, generation_of, parse_handle
@@ -16,7 +17,6 @@ from cqs.engines.bdqs.known_queues import BdqsKnownQueue
 from cqs.engines.bdqs.message_state import MessageState, sent_state
 from cqs.engines.bdqs.messages import Messages, gather_few
 from cqs.engines.bdqs.positions import Move, Positions
-from cqs.engines.cassandra.stopwatch import Stopwatch
 from cqs.engines.contract import Change, Outcome
 
 TRIES_MAX = 20

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cns_common.clock import Clock
+from cns_common.cluster.stopwatch import Stopwatch
 from cns_common.errors import StoreUnavailable
 from cqs.engines.bdqs import schema
-from cqs.engines.cassandra.stopwatch import Stopwatch
 
 
 def check_write(began: Stopwatch, clock: Clock) -> None:

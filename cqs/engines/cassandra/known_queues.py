@@ -15,10 +15,10 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 
 from cns_common.clock import Clock
+from cns_common.cluster.stopwatch import start_stopwatch
 from cns_common.errors import CnsError, StoreUnavailable
 from cqs.engines.cassandra.generations import DROPPED, GenerationReads, ReadGeneration
 from cqs.engines.cassandra.standard_engine import UsedQueues
-from cqs.engines.cassandra.stopwatch import start_stopwatch
 from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
@@ -74,6 +74,8 @@ class MaintenanceTurns(Generic[Q]):
 
 class KnownQueue:
     """A queue as this process knows it."""
+
+    __slots__ = ("generation", "q", "read_ms")
 
     def __init__(self, q: QueueRef, generation: int) -> None:
         self.q = q
@@ -159,4 +161,7 @@ class KnownQueues(UsedQueues, Generic[K]):
         raise StoreUnavailable("the queue is purged again and again")
 
     def _is_old(self, queue: K) -> bool:
-        return queue.generation != DROPPED and self._clock.wall_ms() - queue.read_ms > self._age_ms_max
+        return self._is_older(queue, self._age_ms_max)
+
+    def _is_older(self, queue: K, age_ms: int) -> bool:
+        return queue.generation != DROPPED and self._clock.wall_ms() - queue.read_ms > age_ms

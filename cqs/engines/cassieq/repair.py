@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
+from cns_common.cluster.lease import Lease, LeaseTimes
 from cns_common.errors import OutcomeUnknown
 from cqs.engines.cassieq import schema
 from cqs.engines.cassieq.bucket import CassieqMessageRow, MessageBucket, Repair, repair_of, to_republish
@@ -23,7 +24,7 @@ from cqs.engines.cassieq.pointers import Pointer, QueuePointers
 from cqs.engines.cassieq.rows import CassieqRows, NewRow
 from cqs.engines.waiters import WaiterRegistry
 
-RENEW_MS = schema.REPAIRER_S * 1000 // 3
+_TIMES = LeaseTimes(certain_ms=schema.REPAIRER_S * 2000 // 3, renew_ms=schema.REPAIRER_S * 1000 // 3)
 
 
 class RepairLeases:
@@ -33,29 +34,29 @@ class RepairLeases:
         self._cassandra = cassandra
         self._clock = clock
         self._node = node
-        self._held: dict[str, int] = {}
-        """When each lease was taken or renewed, on the monotonic clock."""
+        self._leases: dict[str, Lease] = {}
 
     async def hold(self, key: str) -> bool:
         """Take or keep the lease. Returns whether this process has it."""
-        now_ms = self._clock.monotonic_ms()
-        since_ms = self._held.get(key)
-        if since_ms is not None and now_ms - since_ms < RENEW_MS:
+        lease = self._leases.get(key) or Lease(self._clock, _TIMES)
+        if not lease.is_due:
             return True
+        if await lease.extend(self._ask(key)):
+            self._leases[key] = lease
+        else:
+            self._leases.pop(key, None)
+        return lease.held
+
+    async def _ask(self, key: str) -> bool:
         try:
             held = await self._cassandra.run_conditional(schema.KEEP_REPAIR, self._node, key, self._node)
-            held = held or await self._cassandra.run_conditional(schema.TAKE_REPAIR, self._node, key)
+            return held or await self._cassandra.run_conditional(schema.TAKE_REPAIR, self._node, key)
         except OutcomeUnknown:
-            held = False
-        if held:
-            self._held[key] = now_ms
-        else:
-            self._held.pop(key, None)
-        return held
+            return False
 
     async def release_all(self) -> None:
-        for key in list(self._held):
-            del self._held[key]
+        for key in list(self._leases):
+            del self._leases[key]
             await self._cassandra.run_conditional(schema.LEAVE_REPAIR, key, self._node)
 
 

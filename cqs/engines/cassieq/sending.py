@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Sequence
 
 from cns_common.clock import Clock
+from cns_common.cluster.stopwatch import Stopwatch, start_stopwatch
 from cns_common.errors import StoreUnavailable
 from cns_common.ids import hex_id
-from cqs.engines.cassandra.stopwatch import Stopwatch, start_stopwatch
 from cqs.engines.cassieq.bucket_writes import BucketWrites, acknowledge
 from cqs.engines.cassieq.ids import TAG_DIGITS, bucket_of, sequence_of
 from cqs.engines.cassieq.known_queues import CassieqKnownQueue, CassieqKnownQueues

@@ -13,7 +13,7 @@ from random import randrange
 
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
-from cqs.engines.cassandra.lease import LeaseTimes, ProcessLease
+from cns_common.cluster.lease import Lease, LeaseTimes
 from cqs.engines.cluster.ids import COUNTER_BITS, NUMBER_DIGITS, MessageLocation, bucket_name
 from cqs.engines.cluster.schema import (
     BUCKET_BYTES_MAX,
@@ -46,9 +46,7 @@ class OpenBucket:
         "writes",
     )
 
-    def __init__(
-        self, queue_id: str, generation: int, start_ms: int, name: str, lease: ProcessLease, of: int = 1
-    ) -> None:
+    def __init__(self, queue_id: str, generation: int, start_ms: int, name: str, lease: Lease, of: int = 1) -> None:
         self.queue_id = queue_id
         self.generation = generation
         self.start_ms = start_ms
@@ -112,7 +110,7 @@ class OpenBuckets:
         """Begin a bucket. Its number modulo `of` is `turn`, so that the buckets of one turn are in one shard."""
         number = next(self._numbers) % (NUMBERS // of) * of + turn
         name = bucket_name(generation, now_ms, self._node, number)
-        opened = OpenBucket(queue_id, generation, now_ms, name, ProcessLease(self._clock, _LEASE_TIMES), of)
+        opened = OpenBucket(queue_id, generation, now_ms, name, Lease(self._clock, _LEASE_TIMES), of)
         self._open.put((queue_id, turn), opened)
         if before is not None:
             before.superseded = True

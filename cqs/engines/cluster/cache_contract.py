@@ -26,12 +26,12 @@ MaybeOutcome = Outcome | None
 
 
 def cache_epoch(trust: int) -> str:
-    """A name for a new epoch of one queue, under the number of the processes' epoch (`CacheEpoch`)."""
+    """A name for a new epoch of one queue, under the number of the processes' epoch (`View`)."""
     return f"{trust:0{TRUST_DIGITS}x}{hex_id()[: EPOCH_DIGITS - TRUST_DIGITS]}"
 
 
 def delivered_later(taken: str, epoch: str) -> bool:
-    """Whether the delivery was made in another epoch than `epoch`, and under the same `CacheEpoch` or a later one."""
+    """Whether the delivery was made in another epoch than `epoch`, and not under an earlier epoch of the processes."""
     return taken != epoch and taken[:TRUST_DIGITS] >= epoch[:TRUST_DIGITS]
 
 

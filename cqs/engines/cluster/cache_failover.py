@@ -1,4 +1,4 @@
-"""Passes calls to the cache in use: Redis while the processes use it (`cache_epoch`), else each one's own memory."""
+"""Passes calls to the cache in use: Redis while the processes use it (`views`), else each one's own memory."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from typing import TypeVar
 import structlog
 
 from cns_common.clock import Clock
+from cns_common.cluster.view import View
 from cns_common.errors import CnsError
 from cqs.engines.cluster.cache_contract import (
     Cache,
     CachedMessage,
     CacheUnavailable,
-    LeaseRequest,
     LeaseResult,
     MessageLease,
     delivered_later,
 )
-from cqs.engines.cluster.cache_epoch import CacheEpoch
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard
 from cqs.engines.cluster.no_redis.cache import FallbackCache
 from cqs.engines.cluster.redis.cache import RedisCache
@@ -30,7 +29,6 @@ from cqs.engines.cluster.unacked import UnackedDeliveries
 
 SWITCH_WAIT_S = 1.0
 """The time that a receive waits for a change of caches before it returns nothing."""
-LEASE_TRIES = 2
 QUEUES_AT_ONCE = 16
 
 T = TypeVar("T")
@@ -51,7 +49,7 @@ class CacheFailover:
         unacked: UnackedDeliveries,
         rows: MessageRows,
         clock: Clock,
-        trust: CacheEpoch,
+        trust: View,
     ) -> None:
         """`trust` is used only with a Redis."""
         self._redis = redis
@@ -82,52 +80,33 @@ class CacheFailover:
                     return answer
         return await question(self._fallback)
 
-    async def lease(self, shard: QueueShard, request: LeaseRequest) -> LeaseResult | None:
-        """As `Cache.lease`. Raises StoreUnavailable if Cassandra does not confirm this process's epoch."""
+    async def certain_epoch(self) -> int | None:
+        """The epoch in which messages can be leased, and of which this process is certain. None if a change of epochs
+        takes longer than `SWITCH_WAIT_S`. Raises StoreUnavailable if Cassandra does not confirm the epoch."""
         if self._redis is None:
-            return await self._fallback.lease(shard, request)
-        taken: LeaseResult | None = LeaseResult()
-        for _ in range(LEASE_TRIES):
-            if not await self._may_lease():
-                break
-            epoch = self._trust.epoch
-            taken = await self.ask(lambda cache: cache.lease(shard, request))
-            if self._open.is_set() and self._trust.is_valid and self._trust.epoch == epoch:
-                break
-            if taken is not None and taken.leases:  # others may lease the messages meanwhile
-                await self.undo_lease(shard, taken.leases, request.now_ms)
-            taken = LeaseResult()  # the cache is no longer in use
-        known = "filling" if taken is None or taken.filling else "hit"
-        self.lookups["miss" if self.on_fallback else known] += 1
-        return taken
-
-    async def _may_lease(self) -> bool:
+            return 0
         if not self._open.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._open.wait(), SWITCH_WAIT_S)
-        if self._open.is_set() and not self._trust.is_valid:
+        if self._open.is_set():
             await self._trust.ensure_certain()
-        return self._open.is_set() and self._trust.is_valid
+        epoch = self._trust.epoch
+        return epoch if self.acts_by(epoch) else None
 
-    async def reset(self, shard: QueueShard, generation: int) -> None:
-        """As `Cache.reset`. On return, every process that caches the shard was told, or uses this Redis in a later
-        epoch, which is filled from Cassandra. Raises StoreUnavailable if Cassandra does not confirm the epoch."""
+    def acts_by(self, epoch: int) -> bool:
+        """Whether this process is still certain of the epoch."""
         if self._redis is None:
-            await self._fallback.reset(shard, generation)
-            return
-        while True:
-            await self._open.wait()
-            if not self._trust.is_valid:
-                await self._trust.ensure_certain()
-            epoch = self._trust.epoch
-            await self.ask(lambda cache: cache.reset(shard, generation))
-            if self._open.is_set() and self._trust.is_valid and self._trust.epoch == epoch:
-                return
+            return True
+        return self._open.is_set() and self._trust.is_certain and self._trust.epoch == epoch
+
+    def count_lookup(self, taken: LeaseResult | None) -> None:
+        known = "filling" if taken is None or taken.filling else "hit"
+        self.lookups["miss" if self.on_fallback else known] += 1
 
     @property
     def knows_generations(self) -> bool:
         """Whether the cache's generation of a queue is valid for all processes."""
-        return not self.on_fallback and self._trust.is_valid
+        return not self.on_fallback and self._trust.is_certain
 
     @property
     def redis(self) -> RedisCache | None:

@@ -1,5 +1,5 @@
-"""Moves a process from one cache epoch (`CacheEpoch`) to the next: watches Redis, proposes epochs, saves the hidden
-messages of an epoch that ends, and opens the cache of the next."""
+"""Moves a process from one epoch of its server's view (`views`) to the next: watches Redis, proposes epochs, saves the
+hidden messages of an epoch that ends, and opens the cache of the next."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import suppress
 import structlog
 
 from cns_common.clock import Clock
+from cns_common.cluster.view import View, ViewState
 from cns_common.errors import CnsError
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import CacheUnavailable
-from cqs.engines.cluster.cache_epoch import CacheEpoch, TrustState
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.no_redis.cache import FallbackCache
 from cqs.engines.cluster.redis.cache import RedisCache
@@ -60,7 +60,7 @@ class CacheSwitch:
         redis: RedisCache,
         fallback: FallbackCache,
         failover: CacheFailover,
-        trust: CacheEpoch,
+        trust: View,
         clock: Clock,
         wake_all_queues: Callable[[], None],
     ) -> None:
@@ -107,10 +107,10 @@ class CacheSwitch:
         self._failover.lost.clear()
         reached = await self._reach()
         state = self._trust.state
-        if not state.server and not self._return_pause.is_over(self._clock.monotonic_ms()):
+        if not state.decision and not self._return_pause.is_over(self._clock.monotonic_ms()):
             reached = ""
-        if not self._failover.is_open or reached != self._trust.reached:
-            self._trust.reached = reached
+        if not self._failover.is_open or reached != self._trust.says:
+            self._trust.says = reached
             state = await self._trust.renew()
         if state.epoch != self._trust.epoch:
             await self._enter(state)
@@ -119,7 +119,7 @@ class CacheSwitch:
         if wanted is not None:
             await self._propose(wanted)
             return (await self._trust.renew()).epoch != state.epoch
-        if not self._failover.is_open and state.epoch and state.seen_by_all:
+        if not self._failover.is_open and state.epoch and state.acted_on_by_all:
             await self._open(state)
         elif self._failover.is_open and self._failover.on_fallback:
             await self._fallback.step()
@@ -137,9 +137,9 @@ class CacheSwitch:
             self._failover.mark_lost(str(error))
             return ""
 
-    async def _enter(self, state: TrustState) -> None:
+    async def _enter(self, state: ViewState) -> None:
         """End the epoch by which this process acted."""
-        in_time = self._trust.is_valid
+        in_time = self._trust.is_certain
         until_ms = self._clock.monotonic_ms() + SAVE_MS_MAX
         self._failover.shut()
         if not in_time:
@@ -153,18 +153,18 @@ class CacheSwitch:
         self._trust.act_by(state.epoch)
         await self._trust.renew()
 
-    def _wanted(self, state: TrustState, reached: str) -> str | None:
+    def _wanted(self, state: ViewState, reached: str) -> str | None:
         """The server to use in a new epoch, '' for none; None to keep the present epoch."""
         if not reached and not self._failover.losses and self._clock.monotonic_ms() - self._began_ms < JOIN_MS:
             return None
         if not state.epoch:
             return reached
-        if reached and {*state.reached.values()} == {reached}:
-            stays = reached == state.server and self._redis.lost_epoch != state.epoch
+        if reached and {*state.said.values()} == {reached}:
+            stays = reached == state.decision and self._redis.lost_epoch != state.epoch
             return None if stays else reached
-        if not state.server:
+        if not state.decision:
             return None
-        if reached == state.server:
+        if reached == state.decision:
             return reached if self._redis.lost_epoch == state.epoch else None
         # Another server has taken over, unless this process never reached the one that the others use.
         return reached if self._redis.epoch == state.epoch else ""
@@ -179,13 +179,13 @@ class CacheSwitch:
         elif epoch:
             await self._redis.register(epoch, before)
 
-    async def _open(self, state: TrustState) -> None:
-        if not state.server:
+    async def _open(self, state: ViewState) -> None:
+        if not state.decision:
             self._fallback.trust(state.epoch)
             await self._fallback.step()
             self._failover.open(redis=False)
         elif await self._redis.has_content(state.epoch):
-            self._redis.trust(state.epoch, state.server)
+            self._redis.trust(state.epoch, state.decision)
             self._failover.open(redis=True)
             with suppress(CacheUnavailable):  # the reconciler finds messages that are not reported
                 await self._failover.replay_changes(self._redis)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import structlog
 
 from cns_common.clock import Clock
 from cns_common.task_cancellation import cancel_and_wait
-from cqs.engines.cassandra.generations import DROPPED, GenerationReads
+from cqs.engines.cassandra.generations import DROPPED
+from cqs.engines.cassandra.known_queues import KnownQueue, KnownQueues
 from cqs.engines.cluster.cache_contract import Cache
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.ownership.processes import LiveProcesses
@@ -21,7 +20,6 @@ from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.servers.router import CacheRouter
 from cqs.engines.contract import QueueRef
 
-KNOWN_MAX = 20_000
 GENERATION_AGE_MS_MAX = 5_000
 """The greatest age of the generation by which a process receives while Redis is away."""
 GENERATION_AGE_CACHED_MS_MAX = 60_000
@@ -36,28 +34,19 @@ FILL_WAIT_S = 1.0
 log = structlog.get_logger(__name__)
 
 
-class ClusterKnownQueue:
+class ClusterKnownQueue(KnownQueue):
     """A queue as this process knows it."""
 
-    __slots__ = ("deleted", "generation", "noted", "noted_ms", "q", "read_ms", "sent_ms", "turn", "used_ms")
+    __slots__ = ("deleted", "noted", "noted_ms", "sent_ms", "turn", "used_ms")
 
-    def __init__(self, q: QueueRef, generation: int, read_ms: int) -> None:
-        self.q = q
-        self.generation = generation
-        self.read_ms = read_ms
-        self.used_ms = read_ms
+    def __init__(self, q: QueueRef, generation: int) -> None:
+        super().__init__(q, generation)
+        self.used_ms = 0
         self.turn = 0  # counts leases: each begins with the next shard
         self.deleted = 0  # messages that this process deleted since it told the queue's owner
         self.sent_ms = 0  # when this process last sent to the queue
         self.noted: tuple[str, QueueRef] | None = None  # as (name of this process, queue) in the table of uses
         self.noted_ms = 0
-
-    def observe_generation(self, generation: int) -> None:
-        """Take note of a generation, wherever it comes from. Generations only rise; DROPPED is final."""
-        if DROPPED in (generation, self.generation):
-            self.generation = DROPPED
-        else:
-            self.generation = max(generation, self.generation)
 
 
 class _Fill(NamedTuple):
@@ -66,57 +55,36 @@ class _Fill(NamedTuple):
     """Set once some messages are in the cache, if there are any."""
 
 
-class ClusterKnownQueues:
+class ClusterKnownQueues(KnownQueues[ClusterKnownQueue]):
     """For the owners of queues: `used_slices` has the slices in which this process began to use a queue, `sends` the
     time of its first send to each queue, both since the last round of the background work."""
 
     def __init__(
         self, rows: MessageRows, caches: CacheRouter, clock: Clock, processes: LiveProcesses, used: UsedQueues
     ) -> None:
+        super().__init__(lambda q: rows.generation(q.id), clock, ClusterKnownQueue, GENERATION_AGE_MS_MAX)
         self._rows = rows
         self._caches = caches
-        self._clock = clock
         self._processes = processes
         self._used = used
-        self._known_queues: OrderedDict[str, ClusterKnownQueue] = OrderedDict()
-        self._reads = GenerationReads(lambda q: rows.generation(q.id))
         self._notes: dict[str, asyncio.Task[None]] = {}
         self._fills: dict[QueueShard, _Fill] = {}
         self._fill_slots = FillSlots()
         self.used_slices: set[int] = set()
         self.sends: dict[str, int] = {}
 
-    def __iter__(self) -> Iterator[ClusterKnownQueue]:
-        return iter(list(self._known_queues.values()))
-
     async def get(self, q: QueueRef) -> ClusterKnownQueue:
-        now_ms = self._clock.wall_ms()
-        queue = self._known_queues.get(q.id)
-        if queue is None or (queue.generation != DROPPED and now_ms - queue.read_ms > self._age_ms_max(q)):
-            queue = await self._read(q)
-        queue.q = q
-        queue.used_ms = now_ms
+        queue = await super().get(q)
+        now_ms = queue.used_ms = self._clock.wall_ms()
         noted = queue.noted
         if noted is None or noted[1] is not q or noted[0] is not self._processes.node or now_ms > queue.noted_ms:
             await self._note(queue, q)
         return queue
 
-    async def verified(self, queue: ClusterKnownQueue) -> int:
-        """Read the queue's generation now: no Redis has confirmed the known one."""
-        queue.observe_generation(await self._reads.read(queue.q))
-        return queue.generation
-
-    async def get_for(self, q: QueueRef, generations: Iterable[int]) -> ClusterKnownQueue:
-        """For handles of messages of these generations: one newer than the known one means that another process
-        purged."""
-        queue = await self.get(q)
-        if queue.generation != DROPPED and max(generations, default=0) > queue.generation:
-            await self.verified(queue)
-        return queue
-
-    def _age_ms_max(self, q: QueueRef) -> int:
-        without_redis = any(self._caches.at(shard).on_fallback for shard in self._caches.shards(q.id))
-        return GENERATION_AGE_MS_MAX if without_redis else GENERATION_AGE_CACHED_MS_MAX
+    def _is_old(self, queue: ClusterKnownQueue) -> bool:
+        """Redis, while it is in use, reports a purge with each answer."""
+        without_redis = any(self._caches.at(shard).on_fallback for shard in self._caches.shards(queue.q.id))
+        return self._is_older(queue, GENERATION_AGE_MS_MAX if without_redis else GENERATION_AGE_CACHED_MS_MAX)
 
     # -- uses ---------------------------------------------------------------------------------------------------------
 
@@ -145,20 +113,6 @@ class ClusterKnownQueues:
         del self._notes[queue_id]
         if not task.cancelled():
             task.exception()  # the callers get it, unless they do not wait any more
-
-    # -- generations --------------------------------------------------------------------------------------------------
-
-    async def _read(self, q: QueueRef) -> ClusterKnownQueue:
-        now_ms = self._clock.wall_ms()
-        known = await self._reads.read(q)
-        queue = self._known_queues.get(q.id)
-        if queue is None:
-            queue = self._known_queues[q.id] = ClusterKnownQueue(q, known, now_ms)
-            if len(self._known_queues) > KNOWN_MAX:
-                self._known_queues.popitem(last=False)
-        queue.observe_generation(known)
-        queue.read_ms = now_ms
-        return queue
 
     # -- fills --------------------------------------------------------------------------------------------------------
 

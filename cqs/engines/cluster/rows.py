@@ -152,12 +152,12 @@ class MessageRows:
             if len(inserts) == 1
             else self._cassandra.run_batch(inserts, logged=False)
         )
-        extending = opened.extend_lease(self._lease_bucket) if opened.lease.due else None
-        if extending is None or opened.lease.is_valid:
+        extending = opened.extend_lease(self._lease_bucket) if opened.lease.is_due else None
+        if extending is None or opened.lease.is_certain:
             await writing
         else:
             await asyncio.gather(asyncio.shield(extending), writing)
-        while not opened.sealed and not opened.lease.is_valid:  # the writes took long, or the process was stopped
+        while not opened.sealed and not opened.lease.is_certain:  # the writes took long, or the process was stopped
             await asyncio.shield(opened.extend_lease(self._lease_bucket))
         return not opened.sealed
 

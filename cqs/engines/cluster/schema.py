@@ -107,13 +107,16 @@ LIST_GARBAGE = Statement("SELECT queue, below, WRITETIME(below) FROM cqs_garbage
 REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage USING TIMESTAMP ? WHERE one = 1 AND queue = ?")
 """With the write timestamp of the entry that was read: an entry of a purge or drop since then is kept."""
 
-READ_TRUST = Statement(f"SELECT epoch, server, node, seen, reached FROM cqs_cache WHERE cache = ? LIMIT {PAGE_ROWS}")
-RENEW_TRUST = Statement("INSERT INTO cqs_cache (cache, node, seen, reached) VALUES (?, ?, ?, ?) USING TTL ?")
-LEAVE_TRUST = Statement("DELETE FROM cqs_cache WHERE cache = ? AND node = ?")
-CONFIRM_TRUST = Statement("UPDATE cqs_cache SET epoch = ? WHERE cache = ? IF epoch = ?", idempotent=False)
-"""Changes nothing. It tells whether the epoch is current, even if the write of a later one is not visible yet."""
-FIRST_TRUST = Statement("UPDATE cqs_cache SET epoch = ?, server = ? WHERE cache = ? IF epoch = null", idempotent=False)
-NEXT_TRUST = Statement("UPDATE cqs_cache SET epoch = ?, server = ? WHERE cache = ? IF epoch = ?", idempotent=False)
+READ_VIEW = Statement(f"SELECT epoch, server, node, seen, reached FROM cqs_cache WHERE cache = ? LIMIT {PAGE_ROWS}")
+RENEW_VIEW = Statement("INSERT INTO cqs_cache (cache, node, seen, reached) VALUES (?, ?, ?, ?) USING TTL ?")
+LEAVE_VIEW = Statement("DELETE FROM cqs_cache WHERE cache = ? AND node = ?")
+CONFIRM_VIEW = Statement("UPDATE cqs_cache SET epoch = ? WHERE cache = ? IF epoch = ?", idempotent=False)
+BEGIN_FIRST_EPOCH = Statement(
+    "UPDATE cqs_cache SET epoch = ?, server = ? WHERE cache = ? IF epoch = null", idempotent=False
+)
+BEGIN_NEXT_EPOCH = Statement(
+    "UPDATE cqs_cache SET epoch = ?, server = ? WHERE cache = ? IF epoch = ?", idempotent=False
+)
 
 HEARTBEAT = Statement("INSERT INTO cqs_living (one, node) VALUES (1, ?) USING TTL ?")
 END_HEARTBEAT = Statement("DELETE FROM cqs_living WHERE one = 1 AND node = ?")

@@ -16,11 +16,11 @@ from cqs.engines.cluster.cache_contract import (
     CachedMessage,
     LeaseRequest,
     LeaseResult,
-    merged,
 )
 from cqs.engines.cluster.deliveries import DeliveryBuilder
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, generation_of, parse_handle
 from cqs.engines.cluster.known_queues import ClusterKnownQueue, ClusterKnownQueues
+from cqs.engines.cluster.leasing import Leasing
 from cqs.engines.cluster.maintenance import expire
 from cqs.engines.cluster.options import number_of_partitions, number_of_shards
 from cqs.engines.cluster.queue_contents import QueueContents
@@ -44,8 +44,6 @@ DELETES_PER_LOOK = 10_000
 50,000 messages."""
 GENERATIONS_MAX = 5
 """Purges that one send may meet before it fails."""
-FILLS_MAX = 2
-"""Fills of the cache that one lease waits for: Redis may be lost during one."""
 ROUNDS_MAX = 20
 """Batches without a message to return that one receive leases before it returns nothing."""
 EXPIRED_AT_ONCE = 1_000
@@ -69,6 +67,7 @@ class StandardQueues:
         self._rows = rows
         self._caches = caches
         self._known_queues = known_queues
+        self._leasing = Leasing(caches, known_queues)
         self._delivery_builder = DeliveryBuilder(rows, caches)
         self._contents = QueueContents(rows, caches, known_queues, clock)
         self._schedule_comparison = schedule_comparison
@@ -111,9 +110,9 @@ class StandardQueues:
         current = await self._caches.ask(shard, lambda cache: cache.add(shard, items, now_ms))
         if current is None or DROPPED < current < queue.generation:
             self._known_queues.start_fill(queue, shard)  # the fill finds the messages and wakes waiters
-            return await self._known_queues.verified(queue)  # a sender of an older generation sends again
+            return (await self._known_queues.refresh(queue.q)).generation  # a sender of an older generation sends again
         if current == queue.generation and not self._caches.know_generations(shard):
-            return await self._known_queues.verified(queue)  # this process may not know of a purge
+            return (await self._known_queues.refresh(queue.q)).generation  # this process may not know of a purge
         return current
 
     # -- receiving ----------------------------------------------------------------------------------------------------
@@ -125,7 +124,7 @@ class StandardQueues:
         for _ in range(ROUNDS_MAX):
             if queue.generation == DROPPED:
                 return ReceiveResult(dropped=True)
-            taken = await self._lease(queue, LeaseRequest(now_ms, want, visible_at_ms, q.max_receives))
+            taken = await self._leasing.take(queue, LeaseRequest(now_ms, want, visible_at_ms, q.max_receives))
             if taken.dropped:
                 queue.observe_generation(DROPPED)
                 continue
@@ -146,43 +145,6 @@ class StandardQueues:
         """The number of buckets that this process writes to: the same number for each shard."""
         shards, partitions = len(self._caches.shards(q.id)), number_of_partitions(q)
         return -(-partitions // shards) * shards
-
-    async def _lease(self, queue: ClusterKnownQueue, request: LeaseRequest) -> LeaseResult:
-        """From the shards in turn, until there are enough messages."""
-        shards = self._caches.shards(queue.q.id)
-        if len(shards) == 1:
-            return await self._lease_from(queue, shards[0], request)
-        queue.turn += 1
-        first = queue.turn % len(shards)
-        taken: list[LeaseResult] = []
-        found = 0
-        for shard in (*shards[first:], *shards[:first]):
-            taken.append(await self._lease_from(queue, shard, request._replace(want=request.want - found)))
-            found += len(taken[-1].leases)
-            if found >= request.want:
-                break
-        return merged(taken)
-
-    async def _lease_from(self, queue: ClusterKnownQueue, shard: QueueShard, request: LeaseRequest) -> LeaseResult:
-        taken = await self._caches.lease(shard, request)
-        for _ in range(FILLS_MAX):
-            if taken is not None and (taken.leases or not taken.filling):
-                break
-            taken = await self._lease_during_fill(queue, shard, request._replace(require_filled=False))
-            if taken is not None:
-                break
-        return taken or LeaseResult()
-
-    async def _lease_during_fill(
-        self, queue: ClusterKnownQueue, shard: QueueShard, request: LeaseRequest
-    ) -> LeaseResult | None:
-        """Lease the messages that are in the cache already, while a fill goes on."""
-        begun = await self._known_queues.wait_for_messages(queue, shard)
-        taken = await self._caches.lease(shard, request)
-        if begun and (taken is None or (taken.filling and not taken.leases)):
-            await self._known_queues.wait_for_fill(queue, shard)
-            taken = await self._caches.lease(shard, request)
-        return taken
 
     def _wake_others(self, queue_id: str, taken: LeaseResult, want: int) -> None:
         """Wake further waiters: one after a full batch, one when the next message is due."""

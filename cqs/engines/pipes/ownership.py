@@ -33,7 +33,7 @@ class Ownership:
 
     async def own(self, view: PipeView) -> bool:
         """Take or keep the lease. Returns whether this popper has it. If it is newly taken, the view is cleared."""
-        if view.lease.is_valid and not view.lease.due:
+        if view.lease.is_certain and not view.lease.is_due:
             return True
         if view.lease.held and await view.lease.extend(self._renew(view.name, view.fence)):
             return True
@@ -51,7 +51,7 @@ class Ownership:
         changed: the lease may be released or taken meanwhile, and pops after that must not go on without a read."""
         if view.fence != fence or not view.lease.held:
             return False
-        if view.lease.is_valid:
+        if view.lease.is_certain:
             return True
         try:
             return await self._renew(view.name, fence)
@@ -83,7 +83,7 @@ class Ownership:
         """Release the leases. No pop begins under them once this is called."""
         held = [view for view in views if view.lease.held]
         for view in held:
-            view.lease.held = False
+            view.lease.end()
         await asyncio.gather(*[self._release(view) for view in held])
 
     async def _release(self, view: PipeView) -> None:

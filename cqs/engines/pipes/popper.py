@@ -139,12 +139,12 @@ class Popper:
         """Whether no message that was due before can have arrived since the last look, and the lease need not be
         renewed."""
         is_first = one.item.due_ms <= self._looked_ms
-        return is_first and not (one.item.waits and self._leased(one.view).lease.due)
+        return is_first and not (one.item.waits and self._leased(one.view).lease.is_due)
 
     def _lapsed(self) -> bool:
         """Whether older messages may wait in a pipe whose lease this popper held and must take again."""
         leases = [self._leased(view).lease for view in self._views.values() if view.waiting]
-        return any(lease.held and not lease.is_valid for lease in leases)
+        return any(lease.held and not lease.is_certain for lease in leases)
 
     def _select(self, request: WaitingPop, want: int) -> list[SelectedMessage]:
         def first(view: PipeView) -> Item | None:
@@ -180,7 +180,7 @@ class Popper:
 
     def may_pop(self, view: PipeView) -> bool:
         """Whether this popper certainly has the lease on the pipe."""
-        return self._leased(view).lease.is_valid
+        return self._leased(view).lease.is_certain
 
     def _leased(self, view: PipeView) -> PipeView:
         """Return the view whose lease covers the pipe: with a queue lock, that of the whole queue."""
@@ -240,7 +240,7 @@ class Popper:
     async def _refresh(self, view: PipeView, is_finished: bool, now_ms: int, *, owns: bool) -> None:
         """Read what is new in a pipe, and take the lease if visible messages wait in it."""
         await self._read(view, is_finished)
-        if not owns or self._locks_queue or not view.waiting or (view.lease.is_valid and not view.lease.due):
+        if not owns or self._locks_queue or not view.waiting or (view.lease.is_certain and not view.lease.is_due):
             return
         item = view.first(can_pop_waiting=True)
         if item is not None and item.due_ms <= now_ms:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from cns_common.cassandra.session import Statement
 from cns_common.clock import Clock
+from cns_common.cluster.lease import Lease, LeaseTimes
 from cns_common.errors import CnsError, StoreUnavailable
 from cns_common.task_cancellation import cancel_and_wait
-from cqs.engines.cassandra.lease import LeaseTimes, ProcessLease
 from cqs.engines.contract import Entry
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.names import PipeLocation, pipe_name
@@ -39,7 +39,7 @@ class PushedMessage(NamedTuple):
 class OpenPipe:
     """The pipe into which this process pushes now, or pushed until a moment ago."""
 
-    def __init__(self, queue_id: str, generation: int, start_ms: int, name: str, lease: ProcessLease) -> None:
+    def __init__(self, queue_id: str, generation: int, start_ms: int, name: str, lease: Lease) -> None:
         self.queue_id = queue_id
         self.generation = generation
         self.start_ms = start_ms
@@ -116,7 +116,7 @@ class Pusher:
         if before is not None and before.has_room(generation, pipe_size, sizes, now_ms):
             return before
         name = pipe_name(generation, now_ms, self._node, next(self._numbers))
-        opened = OpenPipe(queue_id, generation, now_ms, name, ProcessLease(self._clock, _TIMES))
+        opened = OpenPipe(queue_id, generation, now_ms, name, Lease(self._clock, _TIMES))
         self._open[queue_id] = opened
         if before is not None:
             self._supersede(before)
@@ -151,15 +151,15 @@ class Pusher:
         ]
         inserts.append((schema.PUSHED, (opened.changes, opened.pushed, opened.queue_id, opened.name)))
         writing = self._cassandra.run_batch(inserts, logged=False)
-        if not opened.lease.due:
+        if not opened.lease.is_due:
             await writing
         else:
             extending = self._extend(opened)
-            if opened.lease.is_valid:
+            if opened.lease.is_certain:
                 await writing
             else:
                 await asyncio.gather(asyncio.shield(extending), writing)
-        while not opened.ended and not opened.lease.is_valid:  # the write took long, or the process was stopped
+        while not opened.ended and not opened.lease.is_certain:  # the write took long, or the process was stopped
             await asyncio.shield(self._extend(opened))
         return not opened.ended
 

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable
 
 from cns_common.clock import Clock
-from cqs.engines.cassandra.lease import LeaseTimes, ProcessLease
+from cns_common.cluster.lease import Lease, LeaseTimes
 from cqs.engines.pipes import schema
 
 _TIMES = LeaseTimes(schema.OWNER_LEASE_CERTAIN_MS, schema.OWNER_LEASE_RENEW_MS)
@@ -38,7 +38,7 @@ class PipeView:
 
     def __init__(self, name: str, clock: Clock) -> None:
         self.name = name
-        self.lease = ProcessLease(clock, _TIMES)
+        self.lease = Lease(clock, _TIMES)
         self.fence = 0
         self.is_finished = False  # read to its end after the push had finished
         self.pending_read_ms: int | None = None  # on the monotonic clock

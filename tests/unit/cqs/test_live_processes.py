@@ -35,8 +35,8 @@ async def test_an_outage_ends_one_life_only() -> None:
         with pytest.raises(StoreUnavailable):
             await processes.step()
         names.append(processes.node)
-        assert not processes.is_valid
+        assert not processes.is_certain
     cassandra.away = False
     await processes.step()
-    assert processes.is_valid
+    assert processes.is_certain
     assert {*names, processes.node} == {names[0]} != {first}

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
+from cns_common.cluster.rendezvous import rendezvous
 from cns_common.ids import hex_id
 from cns_common.redis.urls import address_of, first_url, read_server_urls, url_at
 from cqs.engines.cluster.ids import QueueShard
-from cqs.engines.cluster.rendezvous import rendezvous
 from cqs.engines.cluster.servers.layout import HISTORY_MAX, Layout, ServerAddress
 
 QUEUES = 10_000

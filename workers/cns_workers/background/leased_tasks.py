@@ -15,7 +15,6 @@ from cns_workers.loops import now_s
 
 LEASE_MS = 15_000
 """The duration of a lease: when it ends, another worker takes over a dead worker's tasks."""
-RENEW_INTERVAL_S = 5.0
 TRIGGER_GRACE_S = 5.0
 """How long a requested run may take to begin; then this worker runs the task itself."""
 STEP_S_MAX = 5.0
@@ -36,16 +35,10 @@ class TaskRun:
     def __init__(self, lease: TaskLease, stopping: asyncio.Event) -> None:
         self._lease = lease
         self._stopping = stopping
-        self._renew_at_s = now_s() + RENEW_INTERVAL_S
 
     async def may_continue(self) -> bool:
         """Renew the lease when that is due. False when it is lost, or when the worker stops."""
-        if self._stopping.is_set():
-            return False
-        if now_s() < self._renew_at_s:
-            return True
-        self._renew_at_s = now_s() + RENEW_INTERVAL_S
-        return await self._lease.take()
+        return not self._stopping.is_set() and await self._lease.keep()
 
     async def pause(self, seconds: float) -> None:
         """Returns earlier when the worker stops."""

@@ -58,12 +58,12 @@ class BucketReader:
         # hidden when their buckets were released, and not saved
         self._unsaved: dict[QueueShard, list[CachedMessage]] = {}
         self.trust = 0
-        """The number of the processes' epoch (`CacheEpoch`)."""
+        """The number of the processes' epoch (`View`)."""
         self._claims_may_be_lost = False  # whether other processes may have taken over claims of this one
 
     async def heartbeat(self) -> None:
         """Renew the heartbeat. If it was late, drop the claims of queues that other processes took over meanwhile."""
-        self._claims_may_be_lost = self._claims_may_be_lost or not self.claims.is_valid
+        self._claims_may_be_lost = self._claims_may_be_lost or not self.claims.is_certain
         await self.claims.heartbeat()
         if self._claims_may_be_lost:
             for shard, visibility in list(self.visibilities.items()):

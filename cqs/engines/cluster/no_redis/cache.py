@@ -24,11 +24,11 @@ from cqs.engines.cluster.cache_contract import (
 )
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, generation_of
 from cqs.engines.cluster.no_redis.bucket_reader import BucketReader, Notify
+from cqs.engines.cluster.no_redis.claims import HEARTBEAT_MS
 from cqs.engines.cluster.no_redis.counts import FallbackCounts
 from cqs.engines.cluster.no_redis.visibility import LocalVisibility
 from cqs.engines.contract import Outcome
 
-HEARTBEAT_INTERVAL_S = 1.0
 UNREPORTED_MAX = 50_000
 """The most sends and deletes that are reported to Redis when it returns. Beyond this, the reconciler finds the sent
 messages, and Redis counts the deleted ones until a receive finds no row."""
@@ -82,12 +82,12 @@ class FallbackCache(Cache):
         return self._reader.hidden()
 
     def trust(self, epoch: int) -> None:
-        """Begin an epoch (`CacheEpoch`) without Redis."""
+        """Begin an epoch (`View`) without Redis."""
         self._reader.trust = epoch
 
     async def _keep_heartbeat(self) -> None:
         while True:
-            await asyncio.sleep(HEARTBEAT_INTERVAL_S)
+            await asyncio.sleep(HEARTBEAT_MS / 1000)
             try:
                 await self._reader.heartbeat()
             except CnsError as error:  # if this lasts, other processes take over the claims
@@ -134,7 +134,7 @@ class FallbackCache(Cache):
         await self.add_missing(shard, items, now_ms)
 
     async def lease(self, shard: QueueShard, request: LeaseRequest) -> LeaseResult | None:
-        if not self.is_open or not self._reader.claims.is_valid:
+        if not self.is_open or not self._reader.claims.is_certain:
             return LeaseResult()
         visibility = self._visibility(shard)
         if visibility is None or not (
@@ -143,7 +143,7 @@ class FallbackCache(Cache):
         ):
             await self._reader.read_queue(shard, request.want)
             visibility = self._visibility(shard)
-        if visibility is None or not self.is_open or not self._reader.claims.is_valid:
+        if visibility is None or not self.is_open or not self._reader.claims.is_certain:
             return LeaseResult()
         if visibility.generation == DROPPED:
             return LeaseResult(dropped=True)

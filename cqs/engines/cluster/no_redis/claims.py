@@ -10,15 +10,19 @@ from collections.abc import Iterable
 
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
+from cns_common.cluster.lease import LeaseTimes
+from cns_common.cluster.membership import MemberRows, Membership
 from cns_common.errors import CnsError
-from cqs.engines.cassandra.stopwatch import Stopwatch, start_stopwatch
 from cqs.engines.cluster import schema
 from cqs.engines.cluster.ids import generation_prefix
 
+HEARTBEAT_MS = 1_000
 HEARTBEAT_TTL_S = 6
 ALIVE_CACHE_MS = 1_000
 CERTAIN_MS = 4_000
 """After this time without a heartbeat a process must assume that it lost its claims."""
+
+_ROWS = MemberRows(schema.HEARTBEAT, schema.END_HEARTBEAT, HEARTBEAT_TTL_S, LeaseTimes(CERTAIN_MS, HEARTBEAT_MS))
 
 
 class BucketClaims:
@@ -26,24 +30,21 @@ class BucketClaims:
         self._cassandra = cassandra
         self._clock = clock
         self._node = node
-        self._shown: Stopwatch | None = None
+        self._membership = Membership(cassandra, clock, _ROWS, node)
         self._alive: set[str] = set()  # as last read; some may have died since
         self._looked_ms = -ALIVE_CACHE_MS
 
     async def heartbeat(self) -> None:
-        begun = start_stopwatch(self._clock)
-        await self._cassandra.run(schema.HEARTBEAT, self._node, HEARTBEAT_TTL_S)
-        self._shown = begun
+        await self._membership.renew()
 
     async def end_heartbeat(self) -> None:
         """Release all claims of this process."""
-        self._shown = None
-        await self._cassandra.run(schema.END_HEARTBEAT, self._node)
+        await self._membership.leave()
 
     @property
-    def is_valid(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether no other process can have taken over this one's claims."""
-        return self._shown is not None and self._shown.elapsed_ms(self._clock) < CERTAIN_MS
+        return self._membership.lease.is_certain
 
     async def owners(self, queue_id: str, generation: int) -> dict[str, str]:
         """Process by bucket, including dead processes."""

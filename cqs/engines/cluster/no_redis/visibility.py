@@ -35,7 +35,7 @@ class _Record:
 
 
 class LocalVisibility:
-    """One epoch of one queue. `trust` is the number of the processes' epoch (`CacheEpoch`)."""
+    """One epoch of one queue. `trust` is the number of the processes' epoch (`View`)."""
 
     __slots__ = (
         "_deleting",

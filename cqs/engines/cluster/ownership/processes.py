@@ -1,7 +1,7 @@
 """The live processes, and which of them owns a key: rendezvous hashing over rows that expire.
 
-A process renews its row in Cassandra; the row's time to live ends by Cassandra's clock, so the clocks of the processes
-do not matter. Renewals are also announced over Redis: a process that hears all others reads the table rarely.
+Each process is a member of one group (`Membership`). Renewals are also announced over Redis: a process that hears all
+others reads the table rarely.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import structlog
 
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
+from cns_common.cluster.lease import LeaseTimes
+from cns_common.cluster.membership import MemberRows, Membership
+from cns_common.cluster.rendezvous import rendezvous
+from cns_common.cluster.stopwatch import Stopwatch, start_stopwatch
 from cqs.engines.cluster.ownership import schema
-from cqs.engines.cluster.rendezvous import rendezvous
 
 TTL_S = 12
 LAPSED_MS = 12_000
@@ -28,6 +31,8 @@ NAME_RENEW_MS = 86_400_000
 SILENT_MS = 10_000
 """A process that was not heard for this long may be dead: the table says whether it is."""
 
+_ROWS = MemberRows(schema.RENEW, schema.FORGET, TTL_S, LeaseTimes(CERTAIN_MS, RENEW_INTERVAL_MS))
+
 log = structlog.get_logger(__name__)
 
 
@@ -41,23 +46,25 @@ class LiveProcesses:
         self._base = node
         self._announce = announce
         self._lives = 0
-        self._renewed_ms: int | None = None
-        self._renewed_real_ms = 0
-        self._name_renewed: tuple[int, int] | None = None
+        self._membership = Membership(cassandra, clock, _ROWS, f"{node}.0")
+        self._name_since: Stopwatch | None = None
         self._read_ms: int | None = None
         self._read_soon = True
         self._heard_ms: dict[str, int] = {}
         self._own_heard_ms = -SILENT_MS
-        self.node = f"{node}.0"
-        """The name of this process. After a suspension longer than its lease it takes another."""
         self.live: frozenset[str] = frozenset()
         self.departed: frozenset[str] = frozenset()
         """Processes that left nothing undone."""
 
     @property
-    def is_valid(self) -> bool:
+    def node(self) -> str:
+        """The name of this process. After a suspension longer than its lease it takes another."""
+        return self._membership.process
+
+    @property
+    def is_certain(self) -> bool:
         """Whether this process's row certainly exists, so that no other process takes it for dead."""
-        return self._renewed_ms is not None and self._since_renewal_ms(self._renewed_ms) < CERTAIN_MS
+        return self._membership.lease.is_certain
 
     def owner_of(self, key: str) -> str:
         """The owner among the live processes, as last read."""
@@ -65,7 +72,7 @@ class LiveProcesses:
 
     def owns(self, key: str) -> bool:
         """Whether this process is the owner, and certainly alive. For a moment two processes may say so."""
-        return self.is_valid and self.node in self.live and self.owner_of(key) == self.node
+        return self.is_certain and self.node in self.live and self.owner_of(key) == self.node
 
     async def step(self) -> None:
         """Renew the row and the name, and read the others', when that is due. Call it every second or two."""
@@ -103,39 +110,31 @@ class LiveProcesses:
 
     async def leave(self, *, undone: bool) -> None:
         """Leave the live processes. The others take over; with `undone`, as after a crash."""
-        self._renewed_ms = None
         self.live = frozenset()
-        await self._cassandra.run(schema.FORGET if undone else schema.LEAVE, self.node)
+        await self._membership.leave()
+        if not undone:
+            await self._cassandra.run(schema.LEAVE, self.node)
         self._announce(self.node, False)
 
     async def _renew(self) -> None:
-        begun_ms, begun_real_ms = self._clock.monotonic_ms(), self._clock.real_ms()
-        since_ms = 0 if self._renewed_ms is None else self._since_renewal_ms(self._renewed_ms)
-        if self._renewed_ms is not None and since_ms < RENEW_INTERVAL_MS:
+        lease = self._membership.lease
+        if not lease.is_due:
             return
-        if since_ms >= LAPSED_MS:
+        if lease.held and lease.age_ms >= LAPSED_MS:
             self._lives += 1
-            log.warning("process.lease_expired", node=self.node, seconds=since_ms // 1000)
-            self.node = f"{self._base}.{self._lives}"
+            log.warning("process.lease_expired", node=self.node, seconds=lease.age_ms // 1000)
+            self._membership.process = f"{self._base}.{self._lives}"
             self._read_soon = True
-            self._renewed_ms = None  # no lease under the new name can expire yet
-        await self._cassandra.run(schema.RENEW, self.node, TTL_S)
-        self._renewed_ms, self._renewed_real_ms = begun_ms, begun_real_ms
+            lease.end()  # no lease under the new name can expire yet
+        await self._membership.renew()
         self._announce(self.node, True)
-
-    def _since_renewal_ms(self, renewed_ms: int) -> int:
-        return self._since_ms(renewed_ms, self._renewed_real_ms)
-
-    def _since_ms(self, monotonic_ms: int, real_ms: int) -> int:
-        """The time since then by the clock that advanced more: a suspended machine stops the monotonic one."""
-        return max(self._clock.monotonic_ms() - monotonic_ms, self._clock.real_ms() - real_ms)
 
     async def _renew_name(self) -> None:
         """Renew the name once a day, and at the start: without Cassandra it was not made sure that it is unique."""
-        begun = self._clock.monotonic_ms(), self._clock.real_ms()
-        if self._name_renewed is None or self._since_ms(*self._name_renewed) >= NAME_RENEW_MS:
+        since = start_stopwatch(self._clock)
+        if self._name_since is None or self._name_since.elapsed_ms(self._clock) >= NAME_RENEW_MS:
             await self._cassandra.run(schema.RENEW_NAME, self._base)
-            self._name_renewed = begun
+            self._name_since = since
 
     def _read_is_due(self) -> bool:
         now_ms = self._clock.monotonic_ms()

@@ -61,7 +61,7 @@ _OUTCOMES: dict[int | None, MaybeOutcome] = {
 
 
 class RedisCache(Cache):
-    """Its content is valid for one epoch of the processes (`CacheEpoch`) and one run of the server.
+    """Its content is valid for one epoch of the processes (`View`) and one run of the server.
 
     The content of a shard expires `IDLE_TTL_MS` after its last renewal. The registry, a sorted set in Redis, has the
     shards that were filled in an epoch, by the time of the renewal: if one is missing before it may expire, or the

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from cns_common.bounded_cache import BoundedCache
+from cns_common.cluster.rendezvous import rendezvous
 from cqs.engines.cluster.ids import QueueShard
-from cqs.engines.cluster.rendezvous import rendezvous
 
 PLACEMENTS_MAX = 20_000
 HISTORY_MAX = 50

@@ -1,5 +1,4 @@
-"""Moves a process from one layout to the next. The layout is decided as a cache epoch is (`cache_epoch`): by a
-conditional row, beside which each process keeps a row of its own.
+"""Moves a process from one layout to the next. The layout is a `View`, whose decision is its text.
 
 A process that sees a new layout leases no more messages of the shards that move, and saves the visibility of those that
 it hides; then it acts by the layout. Once all living processes do, the shards are filled and used on their new servers.
@@ -14,10 +13,10 @@ from contextlib import suppress
 import structlog
 
 from cns_common.clock import Clock
+from cns_common.cluster.view import View, ViewState
 from cns_common.errors import CnsError
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import CacheUnavailable
-from cqs.engines.cluster.cache_epoch import CacheEpoch, TrustState
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.cache_switch import SAVE_MS_MAX, SWITCH_INTERVAL_S, WATCH_INTERVAL_S
 from cqs.engines.cluster.ids import QueueShard, queue_of
@@ -26,16 +25,13 @@ from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.servers.layout import Layout, ServerAddress
 from cqs.engines.cluster.servers.router import CacheRouter
 
-LAYOUT = "layout/"
-"""The key of its row. No server has such a name."""
-
 log = structlog.get_logger(__name__)
 
 
 class LayoutSwitch:
     def __init__(
         self,
-        trust: CacheEpoch,
+        view: View,
         router: CacheRouter,
         own_servers: tuple[ServerAddress, ...],
         follow_servers: Callable[[Layout], Awaitable[None]],
@@ -47,7 +43,7 @@ class LayoutSwitch:
         """`own_servers` are those of this process's settings. `follow_servers` connects to the servers of a layout, and
         disconnects from those that neither it nor the layout in use has. `wait_until_open` waits for these servers,
         some time."""
-        self._trust = trust
+        self._view = view
         self._router = router
         self._own_servers = own_servers
         self._follow_servers = follow_servers
@@ -60,7 +56,7 @@ class LayoutSwitch:
 
     async def run(self) -> None:
         """Step for as long as the engine runs."""
-        renewing = asyncio.create_task(self._trust.keep_renewed())
+        renewing = asyncio.create_task(self._view.keep_renewed())
         try:
             while True:
                 try:
@@ -76,24 +72,24 @@ class LayoutSwitch:
         if not self._router.is_settled:
             await asyncio.sleep(SWITCH_INTERVAL_S)
             return
-        waiting = asyncio.create_task(self._trust.changed.wait())
+        waiting = asyncio.create_task(self._view.changed.wait())
         await asyncio.wait([waiting], timeout=WATCH_INTERVAL_S)
         await cancel_and_wait([waiting])
 
     async def step(self) -> bool:
         """Take the next step of the change. Returns whether there may be more to do."""
         if not self._router.is_settled:
-            await self._trust.renew()
-        state = self._trust.state
+            await self._view.renew()
+        state = self._view.state
         if self._is_first_step:
             self._adopts_own, self._is_first_step = not state.others, False
         if not state.epoch:
-            await self._trust.propose(Layout.first(self._own_servers).write())
-            return (await self._trust.renew()).epoch > 0
-        if state.epoch != self._trust.epoch:
+            await self._view.propose(Layout.first(self._own_servers).write())
+            return (await self._view.renew()).epoch > 0
+        if state.epoch != self._view.epoch:
             await self._enter(state)
             return True
-        if not self._router.is_settled and state.seen_by_all:
+        if not self._router.is_settled and state.acted_on_by_all:
             self._router.settle()
             await self._follow_servers(self._router.layout)
             log.info("redis_layout.changed", epoch=state.epoch, servers=self._router.layout.names)
@@ -107,14 +103,14 @@ class LayoutSwitch:
             await self._router.replay_changes(self._clock.now_ms())
         return await self._propose_shards(state)
 
-    async def _propose_shards(self, state: TrustState) -> bool:
+    async def _propose_shards(self, state: ViewState) -> bool:
         """Propose the numbers of shards that queues' attributes say."""
         wanted = self._router.shard_counts.take_wanted()
         if not wanted:
             return False
-        if not await self._trust.propose(self._router.layout.with_shards(state.epoch + 1, wanted).write()):
+        if not await self._view.propose(self._router.layout.with_shards(state.epoch + 1, wanted).write()):
             self._router.shard_counts.put_back(wanted)
-        return (await self._trust.renew()).epoch != state.epoch
+        return (await self._view.renew()).epoch != state.epoch
 
     async def _save_from(self, failover: CacheFailover, redis: RedisCache) -> bool:
         """Save the visibility of messages in Redis: for processes that have ended, and for messages that this one does
@@ -133,27 +129,27 @@ class LayoutSwitch:
         return True
 
     async def _save_shard(self, redis: RedisCache, shard: QueueShard) -> None:
-        if not await redis.take_task(f"{self._trust.state.epoch}:{shard.name}", self._trust.node):
+        if not await redis.take_task(f"{self._view.state.epoch}:{shard.name}", self._view.process):
             return
         behind = 0
         while page := await redis.held(shard, behind):
             await self._rows.keep_hidden(shard.queue_id, page)
             behind += len(page)
 
-    async def _propose_own(self, state: TrustState) -> bool:
+    async def _propose_own(self, state: ViewState) -> bool:
         """Propose the servers of this process's settings, if it is the first one. The layout begins with the servers
         that were used last, since these know what is in flight."""
         layout = self._router.layout
         if layout.servers == self._own_servers:
             return False
         await self._wait_until_open()
-        await self._trust.propose(layout.with_servers(state.epoch + 1, self._own_servers).write())
-        return (await self._trust.renew()).epoch != state.epoch
+        await self._view.propose(layout.with_servers(state.epoch + 1, self._own_servers).write())
+        return (await self._view.renew()).epoch != state.epoch
 
-    async def _enter(self, state: TrustState) -> None:
+    async def _enter(self, state: ViewState) -> None:
         """Stop leasing messages of the shards that move."""
-        layout = Layout.read(state.epoch, state.server)
-        in_time = self._trust.is_valid
+        layout = Layout.read(state.epoch, state.decision)
+        in_time = self._view.is_certain
         await self._follow_servers(layout)
         until_ms = self._clock.monotonic_ms() + SAVE_MS_MAX
         self._router.begin(layout)
@@ -162,8 +158,8 @@ class LayoutSwitch:
                 await self._save_moving(in_time=False)
                 break
             await asyncio.sleep(SWITCH_INTERVAL_S)
-        self._trust.act_by(state.epoch)
-        await self._trust.renew()
+        self._view.act_by(state.epoch)
+        await self._view.renew()
 
     async def _save_moving(self, *, in_time: bool) -> bool:
         """Save the visibility of hidden messages of the shards that move. Returns whether that worked."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
+from cns_common.cluster.view import View
 from cns_common.ids import hex_id
-from cqs.engines.cluster.cache_epoch import CacheEpoch
 from cqs.engines.cluster.ids import NODE_DIGITS
 from cqs.engines.cluster.servers.layout import Layout, ServerAddress
-from cqs.engines.cluster.servers.layout_switch import LAYOUT
+from cqs.engines.cluster.views import LAYOUT, open_view
 
 PROPOSALS_MAX = 10
 FOLLOW_S_MAX = 30.0
@@ -27,37 +27,38 @@ class ServerState(NamedTuple):
     in_use: bool
     """Whether the processes use it."""
     epoch: int
-    """Its current epoch (`CacheEpoch`)."""
+    """Its current epoch (`View`)."""
 
 
 class RedisServers:
     def __init__(self, cassandra: Cassandra, clock: Clock) -> None:
         self._cassandra = cassandra
         self._clock = clock
-        self._trust = self._trust_in(LAYOUT)
+        self._view = self._view_of(LAYOUT)
 
-    def _trust_in(self, name: str) -> CacheEpoch:
-        return CacheEpoch(self._cassandra, self._clock, hex_id()[:NODE_DIGITS], name)
+    def _view_of(self, name: str) -> View:
+        return open_view(self._cassandra, self._clock, hex_id()[:NODE_DIGITS], name)
 
     async def states(self) -> list[ServerState]:
         """The servers of the processes that run now or ran last."""
-        state = await self._trust.read_state()
-        layout = Layout.read(state.epoch, state.server)
-        states = [await self._trust_in(one.name).read_state() for one in layout.servers]
+        state = await self._view.read()
+        layout = Layout.read(state.epoch, state.decision)
+        states = [await self._view_of(one.name).read() for one in layout.servers]
         return [
-            ServerState(one, bool(known.server), known.epoch) for one, known in zip(layout.servers, states, strict=True)
+            ServerState(one, bool(known.decision), known.epoch)
+            for one, known in zip(layout.servers, states, strict=True)
         ]
 
     async def change(self, change: ServerChange) -> bool:
         """Change the list, and wait until all running processes act by it. Returns whether they did in time. Raises
         ValueError if there is no list yet, or the change is not possible."""
         for _ in range(PROPOSALS_MAX):
-            state = await self._trust.read_state()
+            state = await self._view.read()
             if not state.epoch:
                 raise ValueError("no process with CNS_REDIS has started yet: start one")
-            layout = Layout.read(state.epoch, state.server)
+            layout = Layout.read(state.epoch, state.decision)
             after = layout.with_servers(state.epoch + 1, change(layout.servers))
-            epoch = await self._trust.propose(after.write())
+            epoch = await self._view.propose(after.write())
             if epoch:
                 return await self._followed(epoch)
         raise ValueError("others change the list at the same time: try again")
@@ -65,8 +66,8 @@ class RedisServers:
     async def _followed(self, epoch: int) -> bool:
         """Whether all living processes act by this epoch or a later one."""
         for _ in range(round(FOLLOW_S_MAX / POLL_INTERVAL_S)):
-            state = await self._trust.read_state()
-            if state.epoch >= epoch and state.seen_by_all:
+            state = await self._view.read()
+            if state.epoch >= epoch and state.acted_on_by_all:
                 return True
             await asyncio.sleep(POLL_INTERVAL_S)
         return False

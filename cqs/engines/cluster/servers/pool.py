@@ -21,13 +21,13 @@ from cns_common.metrics.catalogue import (
 from cns_common.metrics.model import Sample
 from cns_common.redis.urls import FIRST_SERVER, address_of, url_at
 from cns_common.task_cancellation import cancel_and_wait
-from cqs.engines.cluster.cache_epoch import CacheEpoch
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.servers.layout import Layout, ServerAddress
-from cqs.engines.cluster.servers.layout_switch import LAYOUT, LayoutSwitch
+from cqs.engines.cluster.servers.layout_switch import LayoutSwitch
 from cqs.engines.cluster.servers.router import CacheRouter
 from cqs.engines.cluster.servers.server import CacheParts, CacheServer, closed_cache
+from cqs.engines.cluster.views import LAYOUT, open_view
 
 JOIN_S = 1.5
 """The time that a process waits for a server that is new to it before it uses the layout without it."""
@@ -41,20 +41,20 @@ class CacheServers:
         self._parts = parts
         self._urls = urls or {FIRST_SERVER: ""}
         named = tuple([ServerAddress(name, address_of(url)) for name, url in self._urls.items()])
-        self._trust = CacheEpoch(parts.cassandra, parts.clock, parts.node, LAYOUT) if urls else None
-        self.router = CacheRouter(*closed_cache(parts), self._trust)
+        self._view = open_view(parts.cassandra, parts.clock, parts.node, LAYOUT) if urls else None
+        self.router = CacheRouter(*closed_cache(parts), self._view)
         self._servers: dict[str, CacheServer] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._past_losses: dict[str, int] = {}
         self._past_duplicates = 0
-        if self._trust is None:
+        if self._view is None:
             self.router.begin(Layout.first(named))
             self._switch = None
         else:
             settings = [f"{one.name}={one.address}" for one in named]
-            self._trust.reached = " ".join([f"{socket.gethostname()}/{os.getpid()}", *settings])
+            self._view.says = " ".join([f"{socket.gethostname()}/{os.getpid()}", *settings])
             self._switch = LayoutSwitch(
-                self._trust,
+                self._view,
                 self.router,
                 named,
                 self.follow,
@@ -141,8 +141,8 @@ class CacheServers:
     async def close(self) -> None:
         await self._each(lambda server: server.failover.close())
         await self._each(CacheServer.disconnect)
-        if self._trust is not None:
-            await self._trust.leave()
+        if self._view is not None:
+            await self._view.leave()
 
     async def _each(self, step: Callable[[CacheServer], Awaitable[object]]) -> None:
         """Run a step of all servers at once: none waits for a slow one. Raise a failure when all have ended."""
@@ -173,9 +173,7 @@ class CacheServers:
     def _disagreements(self) -> Iterator[Sample]:
         """If the processes reach different servers under one name, so that it is lost, yield what each of them
         reaches."""
-        settings = (
-            {} if self._trust is None else {node: text.split() for node, text in self._trust.state.reached.items()}
-        )
+        settings = {} if self._view is None else {node: text.split() for node, text in self._view.state.said.items()}
         for name, server in self._servers.items():
             if not server.failover.redis_is_lost or len({*server.reached.values()}) < 2:
                 continue

@@ -8,9 +8,10 @@ import contextlib
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cqs.engines.cassandra.generations import DROPPED
+from cqs.engines.cassandra.known_queues import KNOWN_MAX
 from cqs.engines.cluster.cache_contract import CacheUnavailable
 from cqs.engines.cluster.ids import QueueShard
-from cqs.engines.cluster.known_queues import KNOWN_MAX, ClusterKnownQueues
+from cqs.engines.cluster.known_queues import ClusterKnownQueues
 from cqs.engines.cluster.servers.router import CacheRouter
 
 CONTENT_INTERVAL_S = 60.0

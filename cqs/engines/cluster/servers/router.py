@@ -6,10 +6,10 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from cqs.engines.cluster.cache_contract import Cache, CachedMessage, LeaseRequest, LeaseResult, MessageLease
-from cqs.engines.cluster.cache_epoch import CacheEpoch
+from cns_common.cluster.view import View
+from cqs.engines.cluster.cache_contract import Cache, CachedMessage, MessageLease
 from cqs.engines.cluster.cache_failover import SWITCH_WAIT_S, CacheFailover
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, number_of
 from cqs.engines.cluster.no_redis.cache import FallbackCache
@@ -19,16 +19,24 @@ from cqs.engines.cluster.servers.shard_counts import ShardCounts
 T = TypeVar("T")
 
 
+class CacheInUse(NamedTuple):
+    """The cache of a shard by the decisions that all processes share."""
+
+    shard: QueueShard
+    failover: CacheFailover
+    epoch: int
+
+
 class CacheRouter:
     """While a layout begins, shards that move are at no server: their cache is `detached`, which knows nothing and
     leases nothing."""
 
-    def __init__(self, detached: CacheFailover, buffered: FallbackCache, trust: CacheEpoch | None) -> None:
-        """`buffered` collects the changes of detached shards. `trust` is the epoch of the layout; None if no process
-        uses Redis."""
+    def __init__(self, detached: CacheFailover, buffered: FallbackCache, view: View | None) -> None:
+        """`buffered` collects the changes of detached shards. `view` is that of the layout; None if no
+        process uses Redis."""
         self._detached = detached
         self._buffered = buffered
-        self._trust = trust
+        self._view = view
         self._failovers: dict[str, CacheFailover] = {}
         self._layout = Layout(0, LayoutText())
         self._next: Layout | None = self._layout
@@ -119,22 +127,28 @@ class CacheRouter:
             if self.at(shard) is failover:
                 return answer
 
-    async def lease(self, shard: QueueShard, request: LeaseRequest) -> LeaseResult | None:
-        """As `CacheFailover.lease`. Raises StoreUnavailable if Cassandra does not confirm the layout."""
-        if self._trust is None:
-            return await self.at(shard).lease(shard, request)
-        if self.at(shard) is self._detached:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._settled.wait(), SWITCH_WAIT_S)
-        if not self._trust.is_valid:
-            await self._trust.ensure_certain()
+    async def in_use(self, shard: QueueShard) -> CacheInUse | None:
+        """The cache that all processes use for the shard. None if a change takes longer than `SWITCH_WAIT_S`. Raises
+        StoreUnavailable if Cassandra does not confirm the epochs of the layout and of the server."""
+        if self._view is not None:
+            if self._is_moving(shard):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._settled.wait(), SWITCH_WAIT_S)
+                if self._is_moving(shard):
+                    return None
+            await self._view.ensure_certain()
         failover = self.at(shard)
-        taken = await failover.lease(shard, request)
-        if self._trust.is_valid and self.at(shard) is failover:
-            return taken
-        if taken is not None and taken.leases:  # others may lease the messages meanwhile, elsewhere
-            await failover.undo_lease(shard, taken.leases, request.now_ms)
-        return LeaseResult()
+        epoch = await failover.certain_epoch()
+        return None if epoch is None else CacheInUse(shard, failover, epoch)
+
+    def is_in_use(self, used: CacheInUse) -> bool:
+        """Whether this process is certain that it still is."""
+        if self._view is not None and (not self._view.is_certain or self._is_moving(used.shard)):
+            return False
+        return self.at(used.shard) is used.failover and used.failover.acts_by(used.epoch)
+
+    def _is_moving(self, shard: QueueShard) -> bool:
+        return not self.is_settled and self.at(shard) is self._detached
 
     async def undo_lease(self, queue_id: str, leases: Sequence[MessageLease], now_ms: int) -> None:
         """Take back leases whose messages no receiver was given."""
@@ -157,27 +171,22 @@ class CacheRouter:
         await self.ask(shard, lambda cache: cache.postpone(shard, items))
 
     async def reset(self, queue_id: str, generation: int) -> None:
+        """As `Cache.reset`, for all shards. On return, every process that caches one was told, or uses another cache
+        later, which is filled from Cassandra."""
         for shard in self.shards(queue_id):
             await self._reset(shard, generation)
 
     async def _reset(self, shard: QueueShard, generation: int) -> None:
-        """As `CacheFailover.reset`. A shard that moves is reset on the server to which it moved."""
-        if self._trust is None:
-            await self.at(shard).reset(shard, generation)
-            return
         while True:
-            if self.at(shard) is self._detached:
-                await self._settled.wait()
-            if not self._trust.is_valid:
-                await self._trust.ensure_certain()
-            failover = self.at(shard)
-            await failover.reset(shard, generation)
-            if self._trust.is_valid and self.at(shard) is failover:
-                return
+            used = await self.in_use(shard)
+            if used is not None:
+                await used.failover.ask(lambda cache: cache.reset(shard, generation))
+                if self.is_in_use(used):
+                    return
 
     def know_generations(self, shard: QueueShard) -> bool:
         """Whether the shard's cache knows the generation that is valid for all processes."""
-        return self._trust is not None and self._trust.is_valid and self.at(shard).knows_generations
+        return self._view is not None and self._view.is_certain and self.at(shard).knows_generations
 
     def hint(self, queue_id: str) -> None:
         """Tell other processes that a FIFO queue, which no cache knows, has changed. They listen to every server."""

@@ -15,7 +15,6 @@ from cns_common.clock import Clock
 from cns_common.errors import EXIT_SETTINGS_WRONG, CnsError, StartError
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import CacheUnavailable
-from cqs.engines.cluster.cache_epoch import CacheEpoch
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.cache_switch import FALLBACK_INTERVAL_S, CacheSwitch
 from cqs.engines.cluster.ids import QueueShard
@@ -26,6 +25,7 @@ from cqs.engines.cluster.no_redis.counts import FallbackCounts
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.unacked import UnackedDeliveries
+from cqs.engines.cluster.views import open_view
 from cqs.engines.waiters import WaiterRegistry
 
 LISTEN_RETRY_S = 0.5
@@ -62,15 +62,15 @@ class CacheServer:
         unacked = UnackedDeliveries()
         self.redis = RedisCache(url, clock, unacked, parts.prefix, placed_since) if url else None
         self._fallback = _fallback(parts, name, lambda: waiting(self.failover), permanent=self.redis is None)
-        self._trust = CacheEpoch(parts.cassandra, clock, parts.node, name)
+        self._trust = open_view(parts.cassandra, clock, parts.node, name)
         self.failover = CacheFailover(self.redis, self._fallback, unacked, rows, clock, self._trust)
         self._subscribed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def reached(self) -> Mapping[str, str]:
-        """See `TrustState.reached`."""
-        return self._trust.state.reached
+        """The run ids that living processes reach under this name, by the process; '' for one that reaches none."""
+        return self._trust.state.said
 
     async def refuse_eviction(self) -> None:
         """Raise StartError if Redis may evict keys. Do not use this object afterwards."""
@@ -136,7 +136,7 @@ class CacheServer:
 def closed_cache(parts: CacheParts) -> tuple[CacheFailover, FallbackCache]:
     """A cache that is never open: it knows nothing, so that the rows are asked."""
     fallback = _fallback(parts, "", list, permanent=False)
-    trust = CacheEpoch(parts.cassandra, parts.clock, parts.node)
+    trust = open_view(parts.cassandra, parts.clock, parts.node)
     return CacheFailover(None, fallback, UnackedDeliveries(), parts.rows, parts.clock, trust), fallback
 
 

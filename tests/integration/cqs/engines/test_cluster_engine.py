@@ -14,10 +14,11 @@ import redis
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
+from cns_common.cluster.lease import LeaseTimes
 from cns_common.durations import HOUR_MS
 from cns_common.errors import StoreUnavailable
 from cqs.engines.cassandra import schema as shared_schema
-from cqs.engines.cluster import ClusterEngine, cache_epoch, open_engine
+from cqs.engines.cluster import ClusterEngine, open_engine, views
 from cqs.engines.cluster.ids import MessageLocation
 from cqs.engines.cluster.rows import MessageRow, MessageRows
 from cqs.engines.contract import Change, Outcome
@@ -45,8 +46,7 @@ async def open_with_session(
 async def test_statements_of_each_operation(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_epoch, "CERTAIN_MS", HOUR_MS)
-    monkeypatch.setattr(cache_epoch, "RENEW_INTERVAL_S", HOUR_MS / 1_000)  # its statements are not the operations'
+    monkeypatch.setattr(views, "TIMES", LeaseTimes(HOUR_MS, HOUR_MS))  # its statements are not the operations'
     clock = Clock()
     async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         queue = QueueFixture(engine, clock)

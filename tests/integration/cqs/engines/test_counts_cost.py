@@ -7,8 +7,9 @@ import pytest
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
+from cns_common.cluster.lease import LeaseTimes
 from cns_common.durations import HOUR_MS
-from cqs.engines.cluster import cache_epoch, open_engine
+from cqs.engines.cluster import open_engine, views
 from cqs.engines.cluster.ids import COUNTER_BITS, start_of
 from cqs.engines.cluster.no_redis import counts as fallback_counts
 from cqs.engines.cluster.refill import RECONCILE_AGE_MS
@@ -25,8 +26,7 @@ async def test_counts_after_deletes(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counts ask Redis only. The search for the oldest message passes over deleted rows once."""
-    monkeypatch.setattr(cache_epoch, "CERTAIN_MS", HOUR_MS)
-    monkeypatch.setattr(cache_epoch, "RENEW_INTERVAL_S", HOUR_MS / 1_000)  # its statements are not the counts'
+    monkeypatch.setattr(views, "TIMES", LeaseTimes(HOUR_MS, HOUR_MS))  # its statements are not the counts'
     searched: list[int] = []
     first = MessageRows.first
 

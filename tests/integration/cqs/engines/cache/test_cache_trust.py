@@ -17,12 +17,13 @@ import redis
 from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
+from cns_common.cluster import view
 from cns_common.durations import HOUR_MS
 from cns_common.errors import StartError, StoreUnavailable
 from cns_common.metrics.catalogue import REDIS_REACHED_BY, REDIS_UP
 from cns_common.redis.urls import FIRST_SERVER
 from cqs.engines import cluster
-from cqs.engines.cluster import ClusterEngine, cache_epoch, open_engine, schema
+from cqs.engines.cluster import ClusterEngine, open_engine, schema
 from cqs.engines.cluster.cache_contract import CachedMessage, CacheUnavailable, LeaseRequest
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name
 from cqs.engines.cluster.redis.cache import RedisCache
@@ -229,8 +230,8 @@ async def test_a_process_that_cannot_renew_its_belief_leases_nothing(
     async with processes(cassandra_address, own_redis.url) as ((one, cassandra),):
         await one.send(*numbered(3))
         assert await receive_soon(one, 1)
-        monkeypatch.setattr(cache_epoch, "CERTAIN_MS", 0)
-        monkeypatch.setattr(cache_epoch, "RENEW_TIMEOUT_S", 0.05)
+        monkeypatch.setattr(view.View, "is_certain", False)
+        monkeypatch.setattr(view, "RENEW_TIMEOUT_S", 0.05)
         cassandra.stop()
         with pytest.raises(StoreUnavailable):
             await one.take(1)
@@ -250,14 +251,14 @@ async def test_a_lease_that_comes_back_too_late_is_undone(
 
         async def late(cache: RedisCache, shard: QueueShard, request: LeaseRequest) -> object:
             taken = await lease(cache, shard, request)
-            monkeypatch.setattr(cache_epoch, "CERTAIN_MS", 0)
+            monkeypatch.setattr(view.View, "is_certain", False)
             return taken
 
         async def refuse(*_: object) -> None:
             raise StoreUnavailable("Cassandra is away")
 
         monkeypatch.setattr(RedisCache, "lease", late)
-        monkeypatch.setattr(cache_epoch.CacheEpoch, "ensure_certain", refuse)
+        monkeypatch.setattr(view.View, "ensure_certain", refuse)
         with pytest.raises(StoreUnavailable):
             await one.take(1)
         monkeypatch.undo()
@@ -273,12 +274,12 @@ async def test_the_next_epoch_does_not_know_the_redis_of_an_earlier_one(
     async with processes(cassandra_address, own_redis.url) as ((one, cassandra),):
         await one.send(*numbered(3))
         deleted, kept = await receive_soon(one, 2, HOUR_MS)
-        epoch, server = (await cassandra.run(schema.READ_TRUST, FIRST_SERVER))[0][:2]
-        assert await cassandra.run_conditional(schema.NEXT_TRUST, epoch + 1, "", FIRST_SERVER, epoch)
+        epoch, server = (await cassandra.run(schema.READ_VIEW, FIRST_SERVER))[0][:2]
+        assert await cassandra.run_conditional(schema.BEGIN_NEXT_EPOCH, epoch + 1, "", FIRST_SERVER, epoch)
         await until_up(one, up=False)
         assert await one.delete(deleted) == [Outcome.DONE]
         await until_up(one)
-        newer, again = (await cassandra.run(schema.READ_TRUST, FIRST_SERVER))[0][:2]
+        newer, again = (await cassandra.run(schema.READ_VIEW, FIRST_SERVER))[0][:2]
         assert (newer, again) == (epoch + 2, server)
         await until_counted(one, (1, 1, 0))
         assert await one.delete(kept) == [Outcome.DONE]

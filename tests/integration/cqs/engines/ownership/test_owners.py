@@ -60,7 +60,7 @@ async def test_a_suspended_process_returns_under_another_name(
         await expire_lease(cassandra, before)
         await settle([other])
         assert other.owned_of(queues) == {q.id for q in queues}
-        assert not one.processes.is_valid
+        assert not one.processes.is_certain
         assert await one.work._checks.step(100, one.engine._clock.now_ms() + DAY_MS, paced=False) == 0
         await settle([one, other])
         assert one.processes.node != before
