@@ -1,2 +1,2 @@
-"""Several Redis servers: which of them has a queue's cache, and what is done when that changes. ADR 0023 has the
+"""Several Redis servers: which of them has a queue's cache, and what is done when that changes. ADR 0037 has the
 reasons."""
