@@ -55,3 +55,11 @@ def _lineage(one: _Class, classes: dict[str, list[_Class]]) -> list[_Class]:
 
 def _all_methods(one: _Class, classes: dict[str, list[_Class]]) -> frozenset[str]:
     return frozenset().union(*(up.methods for up in _lineage(one, classes)))
+
+
+def test_the_rule_between_engines_names_each_engine() -> None:
+    """What engines on Cassandra share is no engine."""
+    rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (named,) = [rule["modules"] for rule in rules if rule["name"] == "queue engines do not import one another"]
+    packages = {file.parent.name for file in (ROOT / "cqs/engines").glob("*/__init__.py")} - {"cassandra"}
+    assert {name.rpartition(".")[2] for name in named} == packages

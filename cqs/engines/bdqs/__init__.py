@@ -28,7 +28,6 @@ from cqs.engines.bdqs.quorum_fallback import QuorumFallback
 from cqs.engines.bdqs.reading import QueueReader
 from cqs.engines.bdqs.sender import BdqsSender
 from cqs.engines.bdqs.settler import BdqsSettler
-from cqs.engines.cassandra.background import background_steps
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.standard_engine import QueueRecords
 from cqs.engines.waiters import WaiterRegistry
@@ -37,7 +36,6 @@ __all__ = ["BdqsEngine", "open_engine"]
 
 ENGINE = "bdqs"
 MAINTENANCE_INTERVAL_S = 15.0
-MAINTENANCE_ROWS = 500
 COUNT_INTERVAL_S = 1.0
 
 
@@ -62,10 +60,6 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
         maintenance=BdqsMaintenance(index, messages, positions, expired, records.garbage, known_queues, clock),
     )
     engine = BdqsEngine(parts, waiters, clock, skew)
-
-    async def maintain_queues() -> bool:
-        return await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms()) >= MAINTENANCE_ROWS
-
-    steps = (parts.reading.read_step, COUNT_INTERVAL_S), (maintain_queues, MAINTENANCE_INTERVAL_S)
-    async with background_steps((engine.poll_step, POLL_INTERVAL_S), *steps):
+    counting = parts.reading.read_step, COUNT_INTERVAL_S
+    async with engine.running(ENGINE, POLL_INTERVAL_S, MAINTENANCE_INTERVAL_S, counting):
         yield engine

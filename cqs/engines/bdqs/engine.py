@@ -183,12 +183,10 @@ class BdqsEngine(StandardQueueEngine):
 
     # -- upkeep -------------------------------------------------------------------------------------------------------
 
-    async def maintain(self, budget: int, now_ms: int) -> int:
-        done = await self._maintenance.clear_garbage(budget)
-        return done + await self._maintenance.maintain_queues(budget - done, now_ms) if done < budget else done
+    async def clear_garbage(self, budget: int) -> int:
+        return await self._maintenance.clear_garbage(budget)
 
     async def maintain_queues(self, budget: int, now_ms: int) -> int:
-        """Maintain the queues that this process uses; other queues' garbage is left."""
         return await self._maintenance.maintain_queues(budget, now_ms)
 
     # -- waiting ------------------------------------------------------------------------------------------------------

@@ -18,13 +18,15 @@ REST_S_MAX = 2.0
 
 Step = Callable[[], Awaitable[bool | None]]
 """Returns True if there is more to do at once."""
+PacedStep = tuple[Step, float]
+"""With its pause in seconds."""
 
 log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
-async def background_steps(*steps: tuple[Step, float]) -> AsyncIterator[None]:
-    """Run each step with its pause in seconds while the block runs; the pause is shorter while there is more to do. A
+async def background_steps(*steps: PacedStep) -> AsyncIterator[None]:
+    """Run each step while the block runs; the pause is shorter while there is more to do. A
     step that fails is logged and repeated."""
     tasks = [asyncio.create_task(_repeat(step, pause_s)) for step, pause_s in steps]
     try:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.metrics.model import Sample
+from cns_common.task_cancellation import wait_at_most
+from cqs.engines.cassandra.background import PacedStep, background_steps
 from cqs.engines.cassandra.expired import ExpiredList
 from cqs.engines.cassandra.garbage import EVERY_GENERATION, Garbage, GarbageList
 from cqs.engines.cassandra.generations import DROPPED, QueueGenerations
@@ -23,6 +26,9 @@ from cqs.engines.waiters import LocalWaiter, WaiterRegistry
 MAX_DELAY_MS = 7 * 24 * 3_600_000
 """The longest delay of a message in any of these engines."""
 POLLS_AT_ONCE = 16
+MAINTENANCE_ROWS = 500
+CLOSE_S_MAX = 5.0
+"""At the end, the limit for running writes, and for giving up leases, which otherwise expire."""
 
 
 class UsedQueue(Protocol):
@@ -98,6 +104,36 @@ class StandardQueueEngine(LocalEngine):
 
     async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
         await self._records.expired.forget(messages)
+
+    # -- upkeep -------------------------------------------------------------------------------------------------------
+
+    async def maintain(self, budget: int, now_ms: int) -> int:
+        done = await self.clear_garbage(budget)
+        return done + await self.maintain_queues(budget - done, now_ms) if done < budget else done
+
+    @abstractmethod
+    async def clear_garbage(self, budget: int) -> int:
+        """Clean up after purges and drops of all processes."""
+
+    @abstractmethod
+    async def maintain_queues(self, budget: int, now_ms: int) -> int:
+        """Maintain the queues that this process uses; other queues' garbage is left."""
+
+    @asynccontextmanager
+    async def running(self, name: str, poll_s: float, maintenance_s: float, *steps: PacedStep) -> AsyncIterator[None]:
+        """Poll, maintain and take the other steps while the block runs, each with its pause; then close."""
+
+        async def maintain_queues() -> bool:
+            return await self.maintain_queues(MAINTENANCE_ROWS, self._clock.now_ms()) >= MAINTENANCE_ROWS
+
+        try:
+            async with background_steps((self.poll_step, poll_s), (maintain_queues, maintenance_s), *steps):
+                yield
+        finally:
+            await wait_at_most(CLOSE_S_MAX, f"{name}.close", self.close())
+
+    async def close(self) -> None:
+        """End running writes, and give up leases, so that other processes need not wait for their ends."""
 
     # -- waiting ------------------------------------------------------------------------------------------------------
 

@@ -11,31 +11,19 @@ from collections.abc import AsyncIterator
 
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from cns_common.task_cancellation import wait_at_most
-from cqs.engines.cassandra.background import background_steps
 from cqs.engines.cassandra.clock_skew import ClockSkew
-from cqs.engines.cassieq.engine import CassieqEngine
+from cqs.engines.cassieq.engine import NAME, CassieqEngine
 
 __all__ = ["CassieqEngine", "open_engine"]
 
 POLL_INTERVAL_S = 1.0
 """The interval at which queues with waiters are looked at for messages of other processes."""
 MAINTENANCE_INTERVAL_S = 5.0
-MAINTENANCE_ROWS = 500
-CLOSE_S_MAX = 5.0
-"""At the end, the limit for running writes, and for giving up leases, which otherwise expire."""
 
 
 @contextlib.asynccontextmanager
 async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> AsyncIterator[CassieqEngine]:
     """The engine and its background tasks."""
     engine = CassieqEngine(cassandra, clock, skew)
-
-    async def maintain_queues() -> bool:
-        return await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms()) >= MAINTENANCE_ROWS
-
-    try:
-        async with background_steps((engine.poll_step, POLL_INTERVAL_S), (maintain_queues, MAINTENANCE_INTERVAL_S)):
-            yield engine
-    finally:
-        await wait_at_most(CLOSE_S_MAX, "cassieq.close", engine.close())
+    async with engine.running(NAME, POLL_INTERVAL_S, MAINTENANCE_INTERVAL_S):
+        yield engine

@@ -92,9 +92,7 @@ class CassieqEngine(StandardQueueEngine):
         self._leases = RepairLeases(cassandra, clock, hex_id()[:NODE_DIGITS])
         self._repairer = Repairer(rows, self._writes, self._monotons, pointers, self._leases, self._waiters)
         self._collector = GarbageCollector(cassandra, rows, pointers, self._monotons, hidden, records.garbage)
-        self._maintenance = CassieqMaintenance(
-            known_queues, self._receiver, self._invisibility, self._repairer, self._collector
-        )
+        self._maintenance = CassieqMaintenance(known_queues, self._receiver, self._invisibility, self._repairer)
         self.raw = RawViews(rows, pointers, self._monotons, hidden, known_queues)
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
@@ -140,12 +138,11 @@ class CassieqEngine(StandardQueueEngine):
             await self._records.garbage.add(Garbage(q.id, generation + 1))
         await self._records.retentions.forget(q.id)
 
-    async def maintain(self, budget: int, now_ms: int) -> int:
-        return await self._maintenance.run(budget, now_ms)
+    async def clear_garbage(self, budget: int) -> int:
+        return await self._collector.collect(budget)
 
     async def maintain_queues(self, budget: int, now_ms: int) -> int:
-        """Expired messages, pointers and repair of the queues that this process uses."""
-        return await self._maintenance.run_queues(budget, now_ms)
+        return await self._maintenance.run(budget, now_ms)
 
     async def _poll(self, queue_id: str) -> None:
         known = self._known_queues.find(queue_id)

@@ -25,29 +25,22 @@ BEHIND = (Pointer.REPAIR, Pointer.INVISIBILITY)
 
 
 class CassieqMaintenance:
+    """Of the queues that this process uses."""
+
     def __init__(
         self,
         known_queues: CassieqKnownQueues,
         receiver: CassieqReceiver,
         invisibility: Invisibility,
         repairer: Repairer,
-        collector: GarbageCollector,
     ) -> None:
         self._known_queues = known_queues
         self._turns = MaintenanceTurns(known_queues, QUEUES_AT_ONCE)
         self._receiver = receiver
         self._invisibility = invisibility
         self._repairer = repairer
-        self._collector = collector
 
     async def run(self, budget: int, now_ms: int) -> int:
-        done = await self._collector.collect(budget)
-        if done >= budget:
-            return done
-        return done + await self.run_queues(budget - done, now_ms)
-
-    async def run_queues(self, budget: int, now_ms: int) -> int:
-        """Maintain the queues that this process uses."""
         return await self._turns.step(lambda known, left: self._maintain(known, left, now_ms), budget)
 
     async def _maintain(self, known: CassieqKnownQueue, budget: int, now_ms: int) -> int:

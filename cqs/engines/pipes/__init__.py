@@ -12,11 +12,9 @@ from collections.abc import AsyncIterator
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
-from cns_common.task_cancellation import wait_at_most
-from cqs.engines.cassandra.background import background_steps
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.generations import QueueGenerations
-from cqs.engines.pipes.engine import PipesEngine
+from cqs.engines.pipes.engine import NAME, PipesEngine
 from cqs.engines.pipes.names import NODE_DIGITS
 from cqs.engines.pipes.rows import PipeRows
 
@@ -25,9 +23,6 @@ __all__ = ["PipesEngine", "open_engine"]
 POLL_INTERVAL_S = 0.5
 """The longest delay with which a waiter learns of a message that another process sent."""
 MAINTENANCE_INTERVAL_S = 15.0
-MAINTENANCE_ROWS = 500
-CLOSE_S_MAX = 5.0
-"""Limit for finishing pipes and giving up leases at the end; leases that are left expire."""
 
 
 @contextlib.asynccontextmanager
@@ -35,16 +30,6 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
     """The engine and its background tasks. `skew` is that of the process."""
     node = hex_id()[:NODE_DIGITS]
     engine = PipesEngine(PipeRows(cassandra, clock), QueueGenerations(cassandra), clock, skew, node)
-
-    async def maintain_queues() -> bool:
-        return await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms()) >= MAINTENANCE_ROWS
-
-    try:
-        async with background_steps(
-            (engine.poll_step, POLL_INTERVAL_S),
-            (engine.release_step, POLL_INTERVAL_S),
-            (maintain_queues, MAINTENANCE_INTERVAL_S),
-        ):
-            yield engine
-    finally:
-        await wait_at_most(CLOSE_S_MAX, "pipes.close", engine.close())
+    releasing = engine.release_step, POLL_INTERVAL_S
+    async with engine.running(NAME, POLL_INTERVAL_S, MAINTENANCE_INTERVAL_S, releasing):
+        yield engine

@@ -77,7 +77,6 @@ class PipesEngine(StandardQueueEngine, StatisticsView):
         self._poppers: BoundedCache[str, Popper] = BoundedCache(POPPERS_MAX)
 
     async def close(self) -> None:
-        """Give up all leases, so that other processes need not wait for their ends."""
         for queue in self._known_queues:
             popper = self._poppers.get(queue.q.id)
             if popper is not None:
@@ -196,10 +195,8 @@ class PipesEngine(StandardQueueEngine, StatisticsView):
 
     # -- upkeep -------------------------------------------------------------------------------------------------------
 
-    async def maintain(self, budget: int, now_ms: int) -> int:
-        """Clean up after purges and drops of all processes, then `maintain_queues`."""
-        done = await self._reaper.clear_garbage(budget)
-        return done + await self.maintain_queues(budget - done, now_ms) if done < budget else done
+    async def clear_garbage(self, budget: int) -> int:
+        return await self._reaper.clear_garbage(budget)
 
     async def maintain_queues(self, budget: int, now_ms: int) -> int:
         return await self._reaper.reap(budget, now_ms)
