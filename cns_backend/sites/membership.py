@@ -1,12 +1,11 @@
 """The membership of a process in its site: it polls whether the site is active, and a fence keeps it from the store
 while it is not certain of that.
 
-A process writes a row that shows that it acts, then reads the decision. It is *certain* until `CERTAIN_MS` after it
-began that write. The row lives longer, so a change of sites, which waits until no row is left, waits for all certain
-processes. While the other site does not answer, each such row comes with a record that writes may be missing there
-(`gaps.py`). A write that did not reach the other site is recorded before its caller gets the answer, since other
-readers may see the write here. A killed process records nothing: while it writes to both sites, it has a row that only
-an orderly end removes.
+A process writes a row that shows that it acts (`Membership`), then reads the decision. A change of sites waits until no
+row is left, so it waits for all certain processes. While the other site does not answer, each such row comes with a
+record that writes may be missing there (`gaps.py`). A write that did not reach the other site is recorded before its
+caller gets the answer, since other readers may see the write here. A killed process records nothing: while it writes to
+both sites, it has a row that only an orderly end removes.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import structlog
 
 from cns_backend.sites.decision import (
-    ActingProcess,
     DecisionView,
     SiteDecision,
     SiteStatus,
@@ -26,19 +24,17 @@ from cns_backend.sites.decision import (
     may_finish,
     why_standing_by,
 )
-from cns_backend.sites.store import SiteStore
+from cns_backend.sites.store import TIMES, SiteStore
 from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.site_guard import SiteGuard
 from cns_common.clock import Clock
-from cns_common.cluster.lease import Lease, LeaseTimes
 from cns_common.cluster.stopwatch import Stopwatch
 from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, CnsError, StartError, StoreUnavailable
 from cns_common.ids import hex_id
 from cns_common.task_cancellation import cancel_and_wait, wait_at_most
 
-INTERVAL_S = 1.5
-CERTAIN_MS = 4_000
+INTERVAL_S = TIMES.renew_ms / 1000
 WRITE_MS_MAX = round(STATEMENT_S * 1000)
 """A write with an unknown outcome began at most this long before it failed."""
 ENDING_MS = WRITE_MS_MAX
@@ -63,9 +59,9 @@ class SiteMembership(SiteGuard):
         self.other = other
         self._writes_each = writes_each
         self._finishes = finishes
-        self._process = hex_id()
+        self._membership = store.membership(clock, hex_id())
+        self._lease = self._membership.lease
         self._view = _UNSEEN
-        self._lease = Lease(clock, LeaseTimes(CERTAIN_MS, round(INTERVAL_S * 1000)))
         self._gap_since_ms: int | None = None
         self._misses: list[int] = []
         """Start times, by the monotonic clock, of writes that the other site may lack and that are not recorded."""
@@ -160,37 +156,36 @@ class SiteMembership(SiteGuard):
     async def renew(self) -> None:
         """Show that this process acts, and stay certain by the decision as this site has it, since an orderly change is
         stored at both sites. A process that is not certain must read both sites."""
-        begun = self._lease.begin()
         if self.activation and self.is_certain:
-            await self._show()
-            self._follow(DecisionView(await self._store.decision(), self._view.reachable), begun)
+            since = await self._show()
+            self._follow(DecisionView(await self._store.decision(), self._view.reachable), since)
 
     async def look(self) -> None:
         """Read the decision from both sites, and follow it."""
         if self._has_left:
             return
-        begun = self._lease.begin()
-        if self.activation:
-            await self._show()
+        since = await self._show() if self.activation else self._lease.begin()
         await self._look()
         if self.activation:
-            self._follow(self._view, begun)
+            self._follow(self._view, since)
             if self.ended.is_set() and not self._finishes:
                 await self._leave_running()
         elif not self.ended.is_set() and may_act(self._view, self.site, 0):
             await self._begin(self._view.decision.epoch)
 
-    async def _show(self) -> None:
+    async def _show(self) -> Stopwatch:
+        """Returns the moment before."""
         epoch = self.activation
-        await self._store.renew(ActingProcess(self._process, self.site, epoch))
+        since = await self._membership.show(self.site, epoch)
         await self._record_gap(self._view, epoch)
         await self._show_writer(epoch)
+        return since
 
     async def _show_writer(self, epoch: int) -> None:
         """Record misses first: the row covers only the writes of the last seconds."""
         async with self._recording:
             if self._writes_each and self._shown_epoch == epoch:
-                await self._store.show_writer(self.other, epoch, self._process)
+                await self._store.show_writer(self.other, epoch, self._membership.process)
 
     async def _record_gap(self, view: DecisionView, epoch: int) -> None:
         """Record the missed writes and, if the other site is unreachable, that the next writes may be missing there."""
@@ -201,12 +196,12 @@ class SiteMembership(SiteGuard):
         else:
             self._gap_since_ms = await self._store.extend_gap(self.other, epoch, self._gap_since_ms)
 
-    def _follow(self, view: DecisionView, begun: Stopwatch) -> None:
+    def _follow(self, view: DecisionView, since: Stopwatch) -> None:
         epoch = self.activation
         if not epoch:  # its activation ended meanwhile
             return
         if may_act(view, self.site, epoch if self.is_certain else 0) or may_finish(view, epoch):
-            self._lease.hold(begun)
+            self._lease.hold(since)
         if (view.decision.active, view.decision.epoch) != (self.site, epoch) and not self.ended.is_set():
             log.warning("site.deactivated", site=self.site, active=view.decision.active, epoch=view.decision.epoch)
             self._ended_ms = self._clock.monotonic_ms()
@@ -225,20 +220,20 @@ class SiteMembership(SiteGuard):
         async with self._recording:
             await self._record_misses()
             if self._writes_each:
-                await self._store.end_writer(self.other, self._shown_epoch, self._process)
+                await self._store.end_writer(self.other, self._shown_epoch, self._membership.process)
             self._shown_epoch = 0
-        await self._store.leave(self._process)
+        await self._membership.leave()
 
     async def _begin(self, epoch: int) -> None:
         """Read the decision again after the row is written: it may have changed since the first read."""
-        begun, self._shown_epoch = self._lease.begin(), epoch
-        await self._store.renew(ActingProcess(self._process, self.site, epoch))
+        self._shown_epoch = epoch
+        since = await self._membership.show(self.site, epoch)
         await self._look()
         if may_act(self._view, self.site, epoch) and self._view.decision.epoch == epoch:
             await self._record_gap(self._view, epoch)
             await self._show_writer(epoch)
             self.activation = epoch
-            self._lease.hold(begun)
+            self._lease.hold(since)
             log.info("site.activated", site=self.site, epoch=epoch)
             self.acting.set()
 

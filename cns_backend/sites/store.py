@@ -11,13 +11,19 @@ from cns_backend.sites.decision import ActingProcess, DecisionView, SiteDecision
 from cns_backend.sites.gaps import GapRepair, SiteGap, is_whole_repair, read_ranges
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
+from cns_common.clock import Clock
+from cns_common.cluster.lease import LeaseTimes
+from cns_common.cluster.membership import MemberRows, Membership
 from cns_common.errors import CnsError
 
+TIMES = LeaseTimes(certain_ms=4_000, renew_ms=1_500)
 GAP_MS = 12_000
 """The time after a record of a gap in which the writer may still write without the other site: it is certain for 4 s,
 and a statement takes up to 7 s."""
 END_AHEAD_MS = 1_000
 """The removal of a row is dated this much ahead, so that it is later than the last renewal by the clock of any node."""
+
+_ROWS = MemberRows(schema.RENEW, schema.LEAVE, schema.TTL_S, TIMES)
 
 
 class SiteStore:
@@ -37,11 +43,9 @@ class SiteStore:
         """The decision as this site stores it."""
         return _decision(await self._cassandra.run(schema.READ_HERE))
 
-    async def renew(self, process: ActingProcess) -> None:
-        await self._cassandra.run(schema.RENEW, process.process, process.site, process.epoch, schema.TTL_S)
-
-    async def leave(self, process: str) -> None:
-        await self._cassandra.run(schema.LEAVE, process)
+    def membership(self, clock: Clock, process: str) -> Membership:
+        """The row of an acting process. It says the process's site, and the epoch by which the process acts."""
+        return Membership(self._cassandra, clock, _ROWS, process)
 
     async def decide(self, before: int, after: SiteDecision) -> bool:
         """Replace the decision of epoch `before`. Returns False if another was made meanwhile."""

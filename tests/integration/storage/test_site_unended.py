@@ -55,8 +55,9 @@ async def test_a_killed_process_asks_for_a_repair(
     while await site.active() and not activation.done():
         await asyncio.sleep(POLL_INTERVAL_S)  # until the activation has ended the work of dc1
     assert not activation.done(), "it waits for the row of the process"
-    monkeypatch.setattr(schema, "TTL_S", 1)
-    await site.store.renew(left)  # its last renewal: Cassandra ends the row
+    monkeypatch.setattr(site_store, "_ROWS", site_store._ROWS._replace(ttl_s=1))
+    row = site.store.membership(Clock(), left.process)
+    await row.show(left.site, left.epoch)  # its last renewal: Cassandra ends the row
     with pytest.raises(ValueError, match="the gap still goes on"):
         await activation
     assert await site.active() == "dc1"
