@@ -1,4 +1,4 @@
-"""A lease that expires in Cassandra, as its holder knows it: the holder uses it for a part of its time to live only."""
+"""A lease that expires in its store, as its holder knows it: the holder uses it for a part of its time to live only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Lease:
         return not self.held or self.age_ms >= self._times.renew_ms
 
     async def extend(self, ask: Awaitable[bool]) -> bool:
-        """Extend the lease if `ask` does so in Cassandra."""
+        """Extend the lease if `ask` does so in the store."""
         since = self.begin()
         if await ask:
             self.hold(since)

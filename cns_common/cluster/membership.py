@@ -41,9 +41,12 @@ class Membership:
         await self._cassandra.run(self.rows.write, *self._group, self.process, *says, self.rows.ttl_s)
         return since
 
-    async def renew(self, *says: object) -> None:
-        """Write the row, and be certain of it."""
-        self.lease.hold(await self.show(*says))
+    async def renew(self, *says: object) -> bool:
+        """Write the row, and be certain of it. Returns whether it was there all the time since the last renewal."""
+        since = await self.show(*says)
+        lasted = self.lease.is_certain
+        self.lease.hold(since)
+        return lasted
 
     async def leave(self) -> None:
         self.lease.end()

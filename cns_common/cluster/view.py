@@ -20,8 +20,9 @@ import structlog
 
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
-from cns_common.cluster.membership import Membership
+from cns_common.cluster.membership import MemberRows, Membership
 from cns_common.errors import CnsError, StoreUnavailable
+from cns_common.task_cancellation import cancel_and_wait
 
 RENEW_TIMEOUT_S = 2.0
 CONFIRM_TRIES = 3
@@ -58,11 +59,14 @@ class ViewState(NamedTuple):
 
 
 class View:
-    def __init__(self, cassandra: Cassandra, clock: Clock, rows: ViewRows, membership: Membership, name: str) -> None:
+    def __init__(
+        self, cassandra: Cassandra, clock: Clock, rows: ViewRows, members: MemberRows, process: str, name: str
+    ) -> None:
         self._cassandra = cassandra
         self._clock = clock
         self._rows = rows
-        self._membership = membership
+        self._membership = Membership(cassandra, clock, members, process, name)
+        self._has_left = False
         self._lock = asyncio.Lock()
         self._confirming: asyncio.Task[ViewState] | None = None
         self.name = name
@@ -80,7 +84,7 @@ class View:
 
     @property
     def is_certain(self) -> bool:
-        """Whether this process is certain of its epoch: no other process acts by a later one."""
+        """Whether this process is certain of its epoch: no other process does what a later one allows."""
         return self._membership.lease.is_certain
 
     def act_by(self, epoch: int) -> None:
@@ -90,7 +94,9 @@ class View:
         self.changed.clear()
 
     async def renew(self) -> ViewState:
-        """Write this process's row and read those of the others."""
+        """Write this process's row and read those of the others. Raises StoreUnavailable, too, after `leave`."""
+        if self._has_left:
+            raise StoreUnavailable(f"this process has left {self.name}")
         async with self._lock:
             try:
                 async with asyncio.timeout(RENEW_TIMEOUT_S):
@@ -100,8 +106,8 @@ class View:
         return self.state
 
     async def ensure_certain(self) -> None:
-        """Renew until this process is certain, if it is not: once for all concurrent callers, and again if Cassandra
-        only pauses."""
+        """Renew if this process is not certain: once for all concurrent callers, and again if Cassandra only pauses. It
+        is not certain afterwards if another epoch has begun."""
         if self.is_certain:
             return
         for tries_left in reversed(range(CONFIRM_TRIES)):
@@ -116,12 +122,15 @@ class View:
                 return
 
     async def _renew(self) -> None:
-        epoch, certain = self.epoch, self.is_certain
+        epoch = self.epoch
         since = await self._membership.show(epoch, self.says)
+        certain = self.is_certain  # so the row was there all the time
         self.state = await self._read()
-        if self.state.epoch != epoch:
+        if self.state.epoch != self.epoch:
             self.changed.set()
-        elif epoch and (certain or await self._confirm(epoch)) and epoch == self.epoch:
+            return
+        self.changed.clear()
+        if epoch and (certain or await self._confirm(epoch)) and epoch == self.epoch:
             self._membership.lease.hold(since)
 
     async def _confirm(self, epoch: int) -> bool:
@@ -169,5 +178,8 @@ class View:
 
     async def leave(self) -> None:
         """Tell the other processes that this one acts by no epoch any more."""
+        self._has_left = True
+        if self._confirming is not None:
+            await cancel_and_wait([self._confirming])  # it would write the row again
         with suppress(CnsError):  # the row expires by itself
             await self._membership.leave()

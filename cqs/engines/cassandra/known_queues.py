@@ -103,7 +103,7 @@ class KnownQueues(UsedQueues, Generic[K]):
         self._reads = GenerationReads(read_generation)
         self._clock = clock
         self._make = make
-        self._age_ms_max = age_ms_max
+        self._age_ms = age_ms_max
         self._known: OrderedDict[str, K] = OrderedDict()
 
     def __iter__(self) -> Iterator[K]:
@@ -161,7 +161,8 @@ class KnownQueues(UsedQueues, Generic[K]):
         raise StoreUnavailable("the queue is purged again and again")
 
     def _is_old(self, queue: K) -> bool:
-        return self._is_older(queue, self._age_ms_max)
+        return queue.generation != DROPPED and self._clock.wall_ms() - queue.read_ms > self._age_ms_max(queue)
 
-    def _is_older(self, queue: K, age_ms: int) -> bool:
-        return queue.generation != DROPPED and self._clock.wall_ms() - queue.read_ms > age_ms
+    def _age_ms_max(self, queue: K) -> int:
+        """The greatest age of the generation by which a process receives: an older one is read again."""
+        return self._age_ms

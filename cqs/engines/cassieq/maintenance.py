@@ -1,4 +1,4 @@
-"""Clean-up in bounded steps: expired messages, repair, and what purges and drops left."""
+"""Clean-up in bounded steps: expired messages and repair; `GarbageCollector`: what purges and drops left."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BEHIND = (Pointer.REPAIR, Pointer.INVISIBILITY)
 
 
 class CassieqMaintenance:
-    """Of the queues that this process uses."""
+    """Maintains the queues that this process uses."""
 
     def __init__(
         self,

@@ -49,16 +49,16 @@ class CacheFailover:
         unacked: UnackedDeliveries,
         rows: MessageRows,
         clock: Clock,
-        trust: View,
+        view: View,
     ) -> None:
-        """`trust` is used only with a Redis."""
+        """`view` is used only with a Redis."""
         self._redis = redis
         self._fallback = fallback
         self._unacked = unacked
         self._possibly_repeated = UnackedDeliveries()
         self._rows = rows
         self._clock = clock
-        self._trust = trust
+        self._view = view
         self._repeated = 0
         self._open = asyncio.Event()
         self.lost = asyncio.Event()
@@ -89,15 +89,15 @@ class CacheFailover:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._open.wait(), SWITCH_WAIT_S)
         if self._open.is_set():
-            await self._trust.ensure_certain()
-        epoch = self._trust.epoch
-        return epoch if self.acts_by(epoch) else None
+            await self._view.ensure_certain()
+        epoch = self._view.epoch
+        return epoch if self.is_certain_of(epoch) else None
 
-    def acts_by(self, epoch: int) -> bool:
+    def is_certain_of(self, epoch: int) -> bool:
         """Whether this process is still certain of the epoch."""
         if self._redis is None:
             return True
-        return self._open.is_set() and self._trust.is_certain and self._trust.epoch == epoch
+        return self._open.is_set() and self._view.is_certain and self._view.epoch == epoch
 
     def count_lookup(self, taken: LeaseResult | None) -> None:
         known = "filling" if taken is None or taken.filling else "hit"
@@ -106,7 +106,7 @@ class CacheFailover:
     @property
     def knows_generations(self) -> bool:
         """Whether the cache's generation of a queue is valid for all processes."""
-        return not self.on_fallback and self._trust.is_certain
+        return not self.on_fallback and self._view.is_certain
 
     @property
     def redis(self) -> RedisCache | None:
@@ -157,7 +157,7 @@ class CacheFailover:
     def mark_lost(self, why: str) -> None:
         """Stop using Redis; the switch finds out what happened."""
         if not self.on_fallback:
-            log.warning("redis.lost", name=self._trust.name, error=why)
+            log.warning("redis.lost", name=self._view.name, error=why)
             self.losses += 1
             self.on_fallback = True
             self._open.clear()
@@ -168,7 +168,7 @@ class CacheFailover:
         self.on_fallback = not redis
         self._open.set()
         if redis and self.losses:
-            log.info("redis.recovered", name=self._trust.name)
+            log.info("redis.recovered", name=self._view.name)
 
     def shut(self) -> None:
         """Lease no messages: the epoch is over."""
@@ -253,4 +253,4 @@ class CacheFailover:
         if self.on_fallback:
             await self._fallback.close()
         if self._redis is not None:
-            await self._trust.leave()
+            await self._view.leave()

@@ -60,14 +60,14 @@ class CacheSwitch:
         redis: RedisCache,
         fallback: FallbackCache,
         failover: CacheFailover,
-        trust: View,
+        view: View,
         clock: Clock,
         wake_all_queues: Callable[[], None],
     ) -> None:
         self._redis = redis
         self._fallback = fallback
         self._failover = failover
-        self._trust = trust
+        self._view = view
         self._clock = clock
         self._wake_all_queues = wake_all_queues
         self._began_ms = clock.monotonic_ms()
@@ -76,7 +76,7 @@ class CacheSwitch:
 
     async def run(self) -> None:
         """Step for as long as the engine runs."""
-        renewing = asyncio.create_task(self._trust.keep_renewed())
+        renewing = asyncio.create_task(self._view.keep_renewed())
         try:
             while True:
                 try:
@@ -93,7 +93,7 @@ class CacheSwitch:
         pause_s = SWITCH_INTERVAL_S
         if self._failover.is_open:
             pause_s = FALLBACK_INTERVAL_S if self._failover.on_fallback else WATCH_INTERVAL_S
-        events = [asyncio.create_task(event.wait()) for event in (self._failover.lost, self._trust.changed)]
+        events = [asyncio.create_task(event.wait()) for event in (self._failover.lost, self._view.changed)]
         try:
             if self._failover.is_open:
                 await asyncio.wait(events, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
@@ -106,19 +106,19 @@ class CacheSwitch:
         """Take the next step of the change. Returns whether there may be more to do."""
         self._failover.lost.clear()
         reached = await self._reach()
-        state = self._trust.state
+        state = self._view.state
         if not state.decision and not self._return_pause.is_over(self._clock.monotonic_ms()):
             reached = ""
-        if not self._failover.is_open or reached != self._trust.says:
-            self._trust.says = reached
-            state = await self._trust.renew()
-        if state.epoch != self._trust.epoch:
+        if not self._failover.is_open or reached != self._view.says:
+            self._view.says = reached
+            state = await self._view.renew()
+        if state.epoch != self._view.epoch:
             await self._enter(state)
             return True
         wanted = self._wanted(state, reached)
         if wanted is not None:
             await self._propose(wanted)
-            return (await self._trust.renew()).epoch != state.epoch
+            return (await self._view.renew()).epoch != state.epoch
         if not self._failover.is_open and state.epoch and state.acted_on_by_all:
             await self._open(state)
         elif self._failover.is_open and self._failover.on_fallback:
@@ -139,7 +139,7 @@ class CacheSwitch:
 
     async def _enter(self, state: ViewState) -> None:
         """End the epoch by which this process acted."""
-        in_time = self._trust.is_certain
+        in_time = self._view.is_certain
         until_ms = self._clock.monotonic_ms() + SAVE_MS_MAX
         self._failover.shut()
         if not in_time:
@@ -150,8 +150,8 @@ class CacheSwitch:
                 break
             await asyncio.sleep(SWITCH_INTERVAL_S)
         self._unregistered_ms = 0
-        self._trust.act_by(state.epoch)
-        await self._trust.renew()
+        self._view.act_by(state.epoch)
+        await self._view.renew()
 
     def _wanted(self, state: ViewState, reached: str) -> str | None:
         """The server to use in a new epoch, '' for none; None to keep the present epoch."""
@@ -170,10 +170,10 @@ class CacheSwitch:
         return reached if self._redis.epoch == state.epoch else ""
 
     async def _propose(self, server: str) -> None:
-        before = self._trust.state.epoch
-        epoch = await self._trust.propose(server, self._redis.newest_epoch)
+        before = self._view.state.epoch
+        epoch = await self._view.propose(server, self._redis.newest_epoch)
         if epoch:
-            log.info("cache_epoch.started", name=self._trust.name, epoch=epoch, server=server)
+            log.info("cache_epoch.started", name=self._view.name, epoch=epoch, server=server)
         if epoch and not server:
             self._return_pause.note_loss(self._clock.monotonic_ms())
         elif epoch:

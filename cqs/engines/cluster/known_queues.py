@@ -62,7 +62,7 @@ class ClusterKnownQueues(KnownQueues[ClusterKnownQueue]):
     def __init__(
         self, rows: MessageRows, caches: CacheRouter, clock: Clock, processes: LiveProcesses, used: UsedQueues
     ) -> None:
-        super().__init__(lambda q: rows.generation(q.id), clock, ClusterKnownQueue, GENERATION_AGE_MS_MAX)
+        super().__init__(lambda q: rows.generation(q.id), clock, ClusterKnownQueue, GENERATION_AGE_CACHED_MS_MAX)
         self._rows = rows
         self._caches = caches
         self._processes = processes
@@ -81,10 +81,9 @@ class ClusterKnownQueues(KnownQueues[ClusterKnownQueue]):
             await self._note(queue, q)
         return queue
 
-    def _is_old(self, queue: ClusterKnownQueue) -> bool:
-        """Redis, while it is in use, reports a purge with each answer."""
+    def _age_ms_max(self, queue: ClusterKnownQueue) -> int:
         without_redis = any(self._caches.at(shard).on_fallback for shard in self._caches.shards(queue.q.id))
-        return self._is_older(queue, GENERATION_AGE_MS_MAX if without_redis else GENERATION_AGE_CACHED_MS_MAX)
+        return GENERATION_AGE_MS_MAX if without_redis else super()._age_ms_max(queue)
 
     # -- uses ---------------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,12 @@ from cqs.engines.cluster.known_queues import ClusterKnownQueue, ClusterKnownQueu
 from cqs.engines.cluster.servers.router import CacheRouter
 
 TRIES = 2
-"""The caches that one receive asks: the first may no longer be in use when it answers."""
+"""How often one cache, or the next, is asked: the first may no longer be in use when it answers."""
 FILLS_MAX = 2
 """Fills of the cache that one lease waits for: Redis may be lost during one."""
 
 
-class Leasing:
+class MessageLeasing:
     def __init__(self, caches: CacheRouter, known_queues: ClusterKnownQueues) -> None:
         self._caches = caches
         self._known_queues = known_queues

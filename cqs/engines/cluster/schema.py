@@ -41,6 +41,7 @@ TABLES = (
     " AND compaction = {'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'HOURS',"
     " 'compaction_window_size': 6}",
     "CREATE TABLE IF NOT EXISTS cqs_living (one int, node text, PRIMARY KEY (one, node)) WITH gc_grace_seconds = 3600",
+    # of each `View` its epoch and decision; of each process the epoch by which it acts, and what it says
     "CREATE TABLE IF NOT EXISTS cqs_cache (cache text, node text, epoch bigint static, server text static, seen bigint,"
     " reached text, PRIMARY KEY (cache, node)) WITH gc_grace_seconds = 3600",
     "CREATE TABLE IF NOT EXISTS cqs_claims (queue text, bucket text, node text, PRIMARY KEY (queue, bucket))"

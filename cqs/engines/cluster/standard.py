@@ -20,7 +20,7 @@ from cqs.engines.cluster.cache_contract import (
 from cqs.engines.cluster.deliveries import DeliveryBuilder
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, generation_of, parse_handle
 from cqs.engines.cluster.known_queues import ClusterKnownQueue, ClusterKnownQueues
-from cqs.engines.cluster.leasing import Leasing
+from cqs.engines.cluster.leasing import MessageLeasing
 from cqs.engines.cluster.maintenance import expire
 from cqs.engines.cluster.options import number_of_partitions, number_of_shards
 from cqs.engines.cluster.queue_contents import QueueContents
@@ -67,7 +67,7 @@ class StandardQueues:
         self._rows = rows
         self._caches = caches
         self._known_queues = known_queues
-        self._leasing = Leasing(caches, known_queues)
+        self._leasing = MessageLeasing(caches, known_queues)
         self._delivery_builder = DeliveryBuilder(rows, caches)
         self._contents = QueueContents(rows, caches, known_queues, clock)
         self._schedule_comparison = schedule_comparison

@@ -11,7 +11,7 @@ from __future__ import annotations
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.cluster.lease import LeaseTimes
-from cns_common.cluster.membership import MemberRows, Membership
+from cns_common.cluster.membership import MemberRows
 from cns_common.cluster.view import View, ViewRows
 from cns_common.redis.urls import FIRST_SERVER
 from cqs.engines.cluster import schema
@@ -29,4 +29,4 @@ def open_view(cassandra: Cassandra, clock: Clock, process: str, name: str = FIRS
     site before is taken over."""
     key = f"{name}@{cassandra.activation}" if cassandra.activation else name
     members = MemberRows(schema.RENEW_VIEW, schema.LEAVE_VIEW, TTL_S, TIMES)
-    return View(cassandra, clock, _ROWS, Membership(cassandra, clock, members, process, key), key)
+    return View(cassandra, clock, _ROWS, members, process, key)

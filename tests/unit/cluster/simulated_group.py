@@ -9,8 +9,9 @@ from typing import Any
 
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.cluster.lease import LeaseTimes
-from cns_common.cluster.membership import MemberRows, Membership
+from cns_common.cluster.membership import MemberRows
 from cns_common.cluster.view import View, ViewRows
+from cns_common.errors import StoreUnavailable
 from tests.machine_clocks import MachineClocks
 
 TTL_S, TIMES = 6, LeaseTimes(certain_ms=4_000, renew_ms=1_500)
@@ -98,12 +99,34 @@ class SimulatedCassandra(Cassandra):
         return True
 
 
+class QuickCassandra(SimulatedCassandra):
+    """Applies each statement at once, while `going_on` is set, and fails the next few."""
+
+    def __init__(self, process: str, partition: Partition) -> None:
+        super().__init__(process, partition)
+        self.statements = 0
+        self.failures = 0
+        self.going_on = asyncio.Event()
+        self.going_on.set()
+        self.takes: Callable[[], object] = lambda: None
+        """Called during each statement."""
+
+    async def _ask(self, statement: Statement, values: tuple[Any, ...]) -> Any:
+        self.statements += 1
+        await self.going_on.wait()
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("away")
+        self.takes()
+        return self._partition.apply(self._process, statement, values)
+
+
 class Process:
     def __init__(self, name: str, partition: Partition) -> None:
         self.machine = MachineClocks()
         self.cassandra = SimulatedCassandra(name, partition)
         clock = self.machine.clock()
-        self.view = View(self.cassandra, clock, VIEW, Membership(self.cassandra, clock, MEMBERS, name, "view"), "view")
+        self.view = View(self.cassandra, clock, VIEW, MEMBERS, name, "view")
         self.opened = 0
         """The epoch in which it does what the epoch allows."""
         self.proposes = False
@@ -115,10 +138,9 @@ class Process:
 
     async def step(self) -> None:
         """Go on with the call under way, or begin the next."""
+        self.cassandra.go_on()
         if self._work is None:
             self._work = asyncio.create_task(self._propose() if self.proposes else self._renew())
-        await asyncio.sleep(0)
-        self.cassandra.go_on()
         await self._turn()
 
     async def _propose(self) -> None:

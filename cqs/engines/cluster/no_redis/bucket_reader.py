@@ -63,8 +63,7 @@ class BucketReader:
 
     async def heartbeat(self) -> None:
         """Renew the heartbeat. If it was late, drop the claims of queues that other processes took over meanwhile."""
-        self._claims_may_be_lost = self._claims_may_be_lost or not self.claims.is_certain
-        await self.claims.heartbeat()
+        self._claims_may_be_lost = not await self.claims.heartbeat() or self._claims_may_be_lost
         if self._claims_may_be_lost:
             for shard, visibility in list(self.visibilities.items()):
                 if not await self.claims.owns(shard.queue_id, visibility.generation, visibility.buckets):

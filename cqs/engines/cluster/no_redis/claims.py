@@ -34,8 +34,9 @@ class BucketClaims:
         self._alive: set[str] = set()  # as last read; some may have died since
         self._looked_ms = -ALIVE_CACHE_MS
 
-    async def heartbeat(self) -> None:
-        await self._membership.renew()
+    async def heartbeat(self) -> bool:
+        """Returns whether no other process can have taken over a claim of this one since the last heartbeat."""
+        return await self._membership.renew()
 
     async def end_heartbeat(self) -> None:
         """Release all claims of this process."""

@@ -110,10 +110,9 @@ class LiveProcesses:
 
     async def leave(self, *, undone: bool) -> None:
         """Leave the live processes. The others take over; with `undone`, as after a crash."""
+        self._membership.lease.end()
         self.live = frozenset()
-        await self._membership.leave()
-        if not undone:
-            await self._cassandra.run(schema.LEAVE, self.node)
+        await self._cassandra.run(schema.FORGET if undone else schema.LEAVE, self.node)
         self._announce(self.node, False)
 
     async def _renew(self) -> None:

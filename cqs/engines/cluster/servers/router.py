@@ -16,6 +16,9 @@ from cqs.engines.cluster.no_redis.cache import FallbackCache
 from cqs.engines.cluster.servers.layout import Layout, LayoutText
 from cqs.engines.cluster.servers.shard_counts import ShardCounts
 
+RESET_PAUSE_S = 0.1
+"""The pause before a reset is repeated, since another epoch has begun meanwhile."""
+
 T = TypeVar("T")
 
 
@@ -24,7 +27,10 @@ class CacheInUse(NamedTuple):
 
     shard: QueueShard
     failover: CacheFailover
+    layout: int
+    """The epoch of the layout."""
     epoch: int
+    """The epoch of the server."""
 
 
 class CacheRouter:
@@ -134,18 +140,22 @@ class CacheRouter:
             if self._is_moving(shard):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._settled.wait(), SWITCH_WAIT_S)
-                if self._is_moving(shard):
-                    return None
             await self._view.ensure_certain()
-        failover = self.at(shard)
+            if self._is_moving(shard) or not self._view.is_certain:
+                return None
+        failover, layout = self.at(shard), self._epoch
         epoch = await failover.certain_epoch()
-        return None if epoch is None else CacheInUse(shard, failover, epoch)
+        return None if epoch is None else CacheInUse(shard, failover, layout, epoch)
 
     def is_in_use(self, used: CacheInUse) -> bool:
         """Whether this process is certain that it still is."""
-        if self._view is not None and (not self._view.is_certain or self._is_moving(used.shard)):
+        if self._view is not None and (not self._view.is_certain or self._epoch != used.layout):
             return False
-        return self.at(used.shard) is used.failover and used.failover.acts_by(used.epoch)
+        return self.at(used.shard) is used.failover and used.failover.is_certain_of(used.epoch)
+
+    @property
+    def _epoch(self) -> int:
+        return 0 if self._view is None else self._view.epoch
 
     def _is_moving(self, shard: QueueShard) -> bool:
         return not self.is_settled and self.at(shard) is self._detached
@@ -171,8 +181,8 @@ class CacheRouter:
         await self.ask(shard, lambda cache: cache.postpone(shard, items))
 
     async def reset(self, queue_id: str, generation: int) -> None:
-        """As `Cache.reset`, for all shards. On return, every process that caches one was told, or uses another cache
-        later, which is filled from Cassandra."""
+        """As `Cache.reset`, for all shards. On return, every process that caches one was told, or uses its cache in a
+        later epoch, which is filled from Cassandra."""
         for shard in self.shards(queue_id):
             await self._reset(shard, generation)
 
@@ -183,6 +193,7 @@ class CacheRouter:
                 await used.failover.ask(lambda cache: cache.reset(shard, generation))
                 if self.is_in_use(used):
                     return
+            await asyncio.sleep(RESET_PAUSE_S)
 
     def know_generations(self, shard: QueueShard) -> bool:
         """Whether the shard's cache knows the generation that is valid for all processes."""

@@ -62,15 +62,15 @@ class CacheServer:
         unacked = UnackedDeliveries()
         self.redis = RedisCache(url, clock, unacked, parts.prefix, placed_since) if url else None
         self._fallback = _fallback(parts, name, lambda: waiting(self.failover), permanent=self.redis is None)
-        self._trust = open_view(parts.cassandra, clock, parts.node, name)
-        self.failover = CacheFailover(self.redis, self._fallback, unacked, rows, clock, self._trust)
+        self._view = open_view(parts.cassandra, clock, parts.node, name)
+        self.failover = CacheFailover(self.redis, self._fallback, unacked, rows, clock, self._view)
         self._subscribed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def reached(self) -> Mapping[str, str]:
         """The run ids that living processes reach under this name, by the process; '' for one that reaches none."""
-        return self._trust.state.said
+        return self._view.state.said
 
     async def refuse_eviction(self) -> None:
         """Raise StartError if Redis may evict keys. Do not use this object afterwards."""
@@ -93,7 +93,7 @@ class CacheServer:
             redis,
             self._fallback,
             self.failover,
-            self._trust,
+            self._view,
             self._parts.clock,
             self._parts.waiters.wake_all_queues,
         )
@@ -136,8 +136,8 @@ class CacheServer:
 def closed_cache(parts: CacheParts) -> tuple[CacheFailover, FallbackCache]:
     """A cache that is never open: it knows nothing, so that the rows are asked."""
     fallback = _fallback(parts, "", list, permanent=False)
-    trust = open_view(parts.cassandra, parts.clock, parts.node)
-    return CacheFailover(None, fallback, UnackedDeliveries(), parts.rows, parts.clock, trust), fallback
+    view = open_view(parts.cassandra, parts.clock, parts.node)
+    return CacheFailover(None, fallback, UnackedDeliveries(), parts.rows, parts.clock, view), fallback
 
 
 def _fallback(

@@ -36,7 +36,7 @@ async def test_a_send_during_a_purge_loses_nothing(
             queue: str, generation: int, entries: Sequence[Entry], now_ms: int, buckets: int = 1
         ) -> list[MessageLocation]:
             places = await insert(queue, generation, entries, now_ms, buckets)
-            await other._known_queues._read(there.q)
+            await other._known_queues.refresh(there.q)
             return places
 
         await here.purge()

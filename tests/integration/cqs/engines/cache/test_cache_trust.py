@@ -252,15 +252,18 @@ async def test_a_lease_that_comes_back_too_late_is_undone(
         async def late(cache: RedisCache, shard: QueueShard, request: LeaseRequest) -> object:
             taken = await lease(cache, shard, request)
             monkeypatch.setattr(view.View, "is_certain", False)
+            monkeypatch.setattr(view.View, "ensure_certain", refuse)
+            came.append(taken)
             return taken
 
         async def refuse(*_: object) -> None:
             raise StoreUnavailable("Cassandra is away")
 
+        came: list[object] = []
         monkeypatch.setattr(RedisCache, "lease", late)
-        monkeypatch.setattr(view.View, "ensure_certain", refuse)
         with pytest.raises(StoreUnavailable):
             await one.take(1)
+        assert len(came) == 1
         monkeypatch.undo()
         await until_counted(one, (1, 1, 0))
         (message,) = await receive_soon(one, 1)

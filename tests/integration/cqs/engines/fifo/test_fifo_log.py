@@ -268,7 +268,7 @@ async def test_statements_of_fifo_operations(
     cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A send is one row and one append. Other processes' commands are found by an append that fails, or by a read."""
-    monkeypatch.setattr(fallback, "HEARTBEAT_INTERVAL_S", 3_600)  # statements of the background are not counted
+    monkeypatch.setattr(fallback, "HEARTBEAT_MS", 3_600_000)  # statements of the background are not counted
     monkeypatch.setattr(known_queues, "GENERATION_AGE_MS_MAX", 3_600_000)
     clock = Clock()
     async with open_with_session(cassandra_address, "", clock) as (engine, cassandra):
