@@ -16,6 +16,7 @@ from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.contract import Counts
 from cqs.messages.counters import QueueCount, QueueCounters
 from cqs.queues.cache import QueueCache
+from cqs.queues.names import QueueKey
 from cqs.queues.urls import key_of_arn
 from cqs.queues.view import QueueView
 
@@ -24,6 +25,8 @@ COUNTS_INTERVAL_S = 60.0
 DEPTHS_AT_ONCE = 50
 DEPTHS_TIMEOUT_S = 5.0
 """For all queues of a report. A queue whose depth was not read by then is reported without it."""
+LOOKED_UP_AT_ONCE = 20
+"""Queues that a report looks up, in turn: the announcement that one was deleted may have been lost."""
 DEPTHS_KEPT_MAX = 10_000
 """Queues whose depth is known for metrics: those that were reported last."""
 
@@ -43,6 +46,9 @@ class QueueCountReporter:
         self._clock = clock
         self._since_ms = clock.now_ms()
         self._depths: dict[str, _Depth] = {}  # by ARN, as last reported; those reported last are at the end
+        self._changed: set[QueueKey] = set()
+        self._to_look_up: list[str] = []
+        cache.changed.append(self._changed.add)
 
     async def report(self) -> None:
         """Emit one event for each queue that was used. While the store is away, without depths."""
@@ -83,11 +89,15 @@ class QueueCountReporter:
             del self._depths[next(iter(self._depths))]
 
     async def _forget_deleted(self) -> None:
-        """Forget the depths of deleted queues. The store is asked only about queues that are not cached."""
-        for arn in list(self._depths):
+        """Forget the depths of deleted queues: of those that were announced, and by looking up some in turn."""
+        changed = {*self._changed}
+        self._changed.clear()
+        self._to_look_up = self._to_look_up or list(self._depths)
+        some, self._to_look_up = self._to_look_up[:LOOKED_UP_AT_ONCE], self._to_look_up[LOOKED_UP_AT_ONCE:]
+        for arn in [*some, *[arn for arn in self._depths if key_of_arn(arn) in changed]]:
             key = key_of_arn(arn)
             if key is None or await self._cache.find(key) is None:
-                del self._depths[arn]
+                self._depths.pop(arn, None)
 
     def samples(self) -> list[Sample]:
         """Counters since the process started; depths as of the last report."""

@@ -30,6 +30,8 @@ class QueueCache:
         self._views: dict[QueueKey, QueueView] = {}
         self._changes = 0
         store.changed.append(self._forget)
+        self.changed = store.changed
+        """Called with the key of each queue that was created, replaced or deleted, as far as it is announced."""
 
     def cached(self, key: QueueKey) -> QueueView | None:
         return self._views.get(key)

@@ -14,7 +14,7 @@ from cqs.internal_queues import internal_key
 from cqs.messages import count_report
 from cqs.messages.count_report import QueueCountReporter
 from tests.integration.cqs.messages.test_dead_letters import redrive, spend
-from tests.integration.cqs.sqs import Sqs
+from tests.integration.cqs.sqs import ACCOUNT, Sqs
 from tests.recorded_events import RecordedEvents
 
 OLDEST = "oldest"
@@ -220,6 +220,27 @@ async def test_the_age_of_the_oldest_message(sqs: Sqs, counted: CountedQueues, m
     await sqs.delete(url, *await sqs.receive(url))
     await counted.report()
     assert {name: s // 10 for (name, what), s in sums(counted).items() if what == OLDEST} == {"": 2}
+
+
+async def test_few_queues_are_looked_up_in_a_report(
+    sqs: Sqs, counted: CountedQueues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost announcement of a deletion shows within some reports."""
+    monkeypatch.setattr(count_report, "LOOKED_UP_AT_ONCE", 2)
+    names = ("a", "b", "c", "d", "e")
+    urls = [await sqs.queue(name) for name in names]
+    for url in urls:
+        await sqs.send(url)
+    await counted.report()
+    await sqs("DeleteQueue", QueueUrl=urls[-1])
+    counted.reporter._changed.clear()
+    cache, found = sqs.service.cache, list[int]()
+    for _ in range(3):
+        cache.clear()
+        await counted.report()
+        found.append(sum(cache.cached((ACCOUNT, "us-east-1", name)) is not None for name in names))
+    assert found == [2, 0, 2]
+    assert shown(counted) == {*names[:-1]}
 
 
 async def test_depths_are_kept_of_the_queues_that_were_reported_last(
