@@ -37,9 +37,10 @@ class Partition:
                 self._members.pop(process, None)
             case "read", _:
                 living = [(p, epoch, says) for p, (until, epoch, says) in self._members.items() if until > self.now_ms]
-                return [(*self._seen.get(process, (None, None)), *one) for one in living or [(None, None, None)]]
+                decided = self._seen.get(process, (None, None))
+                return [(*decided, *one) for one in living] or [(*decided, None, None, None)]
             case "confirm", (epoch, _, _):
-                return self._decided[0] == epoch
+                return bool(self._decided[0] == epoch)
             case "begin first", (epoch, decision, _):
                 return self._begin(epoch, decision, None)
             case "begin next", (epoch, decision, _, before):

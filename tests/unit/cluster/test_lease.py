@@ -78,6 +78,6 @@ async def test_a_member_knows_whether_its_row_lasted() -> None:
     assert not await member.renew(1, "")
 
 
-async def _answer(answer: bool) -> bool:  # noqa: FBT001  # what a request of a lease answers
+async def _answer(answer: bool) -> bool:  # what a request of a lease answers
     await asyncio.sleep(0)
     return answer

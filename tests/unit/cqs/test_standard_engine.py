@@ -92,6 +92,12 @@ class PolledEngine(StandardQueueEngine):
         self._waiters = waiters
         self.polled: list[str] = []
 
+    async def clear_garbage(self, budget: int) -> int:
+        return 0
+
+    async def maintain_queues(self, budget: int, now_ms: int) -> int:
+        return 0
+
     async def _poll(self, queue_id: str) -> None:
         self.polled.append(queue_id)
         if queue_id == "q0":
