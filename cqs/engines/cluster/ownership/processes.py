@@ -31,8 +31,6 @@ NAME_RENEW_MS = 86_400_000
 SILENT_MS = 10_000
 """A process that was not heard for this long may be dead: the table says whether it is."""
 
-_ROWS = MemberRows(schema.RENEW, schema.FORGET, TTL_S, LeaseTimes(CERTAIN_MS, RENEW_INTERVAL_MS))
-
 log = structlog.get_logger(__name__)
 
 
@@ -46,7 +44,8 @@ class LiveProcesses:
         self._base = node
         self._announce = announce
         self._lives = 0
-        self._membership = Membership(cassandra, clock, _ROWS, f"{node}.0")
+        rows = MemberRows(schema.RENEW, schema.FORGET, TTL_S, LeaseTimes(CERTAIN_MS, RENEW_INTERVAL_MS))
+        self._membership = Membership(cassandra, clock, rows, f"{node}.0")
         self._name_since: Stopwatch | None = None
         self._read_ms: int | None = None
         self._read_soon = True
