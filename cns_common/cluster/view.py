@@ -128,9 +128,7 @@ class View:
         self.state = await self._read()
         if self.state.epoch != self.epoch:
             self.changed.set()
-            return
-        self.changed.clear()
-        if epoch and (certain or await self._confirm(epoch)) and epoch == self.epoch:
+        elif epoch and (certain or await self._confirm(epoch)) and epoch == self.epoch:
             self._membership.lease.hold(since)
 
     async def _confirm(self, epoch: int) -> bool:

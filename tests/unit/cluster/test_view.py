@@ -113,6 +113,13 @@ def test_no_two_epochs_are_acted_by_at_once(actions: list[tuple[str, int, int]])
     assert asyncio.run(_run([*BEGIN, *actions])) >= 1
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_row_that_is_written_too_late_is_confirmed(steps: int) -> None:
+    """The process was certain when it began to write. Its row expires meanwhile, and the others go on."""
+    late = [("pass", 2, 3_900), OTHERS, ("step", 2, steps), ("pass", 2, 2_300), *SWITCH[1:], ("step", 2, 12)]
+    assert asyncio.run(_run([*BEGIN, *late])) == 2
+
+
 def test_the_simulation_comes_to_act() -> None:
     """And goes on to the next epoch, without the process that is suspended."""
     away = [("suspend", 2, 40_000), ("propose", 1, 0), ALL, SEE, ALL, ALL]

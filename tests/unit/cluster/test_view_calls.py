@@ -102,14 +102,15 @@ async def test_after_its_end_no_row_is_written() -> None:
     group = Group()
     await group.process("a")[0].propose("x")
     (one, cassandra), (other, _) = await _acting(group, "a"), await _acting(group, "b")
+    before = cassandra.statements
     one.act_by(one.epoch)
+    cassandra.holds = "write"
     cassandra.going_on.clear()
     caller = asyncio.create_task(one.ensure_certain())
-    await asyncio.sleep(0)
-    leaving = asyncio.create_task(one.leave())
-    await asyncio.sleep(0)
+    while cassandra.statements == before:
+        await asyncio.sleep(0)
+    await one.leave()
     cassandra.going_on.set()
-    await leaving
     await asyncio.gather(caller, return_exceptions=True)
     assert (await other.renew()).others == 0
     with pytest.raises(StoreUnavailable):
