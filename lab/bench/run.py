@@ -10,6 +10,7 @@ import os
 import platform
 import resource
 import sys
+import time
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -60,7 +61,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--date", default="undated")
+    parser.add_argument("--date", default=time.strftime("%F"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument(
         "--ring", action="store_const", const="ring", help="the cluster form on a ring of three nodes as well"

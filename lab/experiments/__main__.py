@@ -46,7 +46,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment", choices=(*EXPERIMENTS, ALL))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--date", default="undated")
+    parser.add_argument("--date", default=time.strftime("%F"))
     parser.add_argument("--ring", action="store_true")
     parser.add_argument("--print", action="store_true")
     options = parser.parse_args()

@@ -6,6 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +16,8 @@ import pytest
 from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.schema import CassandraTable, keyspace_text, read_table
-from cns_common.cassandra.session import Cassandra
+from cns_common.cassandra.session import Cassandra, Row
+from cns_common.errors import StoreUnavailable
 from lab.harness import servers
 from lab.harness.keyspace import emptied, keyspace
 
@@ -82,8 +85,8 @@ async def test_each_difference_is_a_line(cassandra_address: CassandraAddress) ->
     assert await schema.check(missing, 1) == ["keyspace absent is missing"]
 
 
-@pytest.mark.extended
-async def test_a_keyspace_of_0_1_0_is_as_declared_after_apply() -> None:
+@asynccontextmanager
+async def _keyspace_of_0_1_0() -> AsyncIterator[tuple[CassandraAddress, Cassandra]]:
     """`schema_0_1_0.cql` is what `cns schema show` of cns 0.1.0 printed. Options of its tables differ, too."""
     host, port = servers.cassandra_address()
     place = CassandraAddress(hosts=(host,), port=port, keyspace=servers.fresh_keyspace())
@@ -94,14 +97,48 @@ async def test_a_keyspace_of_0_1_0_is_as_declared_after_apply() -> None:
         for text in SCHEMA_0_1_0.read_text().split(";\n")[:-1]:
             await bare.run_schema(text)
         await bare.run_schema("INSERT INTO accounts (shard, account, created_ms) VALUES (0, '123456789012', 1)")
+        yield place, bare
+    finally:
+        await bare.run_schema(f"DROP KEYSPACE {place.keyspace}")
+        await bare.close()
+
+
+@pytest.mark.extended
+async def test_a_keyspace_of_0_1_0_is_as_declared_after_apply() -> None:
+    async with _keyspace_of_0_1_0() as (place, bare):
         assert "table cqs_garbage: gc_grace_seconds is 864000, not 14400" in await schema.check(place, 1)
         await schema.apply(place, 1)
         assert await schema.check(place, 1) == []
         assert await schema.missing(bare, place.keyspace) == []
         assert len(await bare.run_schema("SELECT * FROM accounts")) == 1
-    finally:
-        await bare.run_schema(f"DROP KEYSPACE {place.keyspace}")
-        await bare.close()
+
+
+@pytest.mark.extended
+async def test_apply_goes_on_after_it_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run is stopped before its first statement, each later one ten statements later than the one before."""
+    run_schema, left = Cassandra.run_schema, [0]
+
+    async def run_or_stop(self: Cassandra, cql: str) -> list[Row]:
+        left[0] -= 1
+        if left[0] < 0:
+            raise StoreUnavailable("stopped")
+        return await run_schema(self, cql)
+
+    async with _keyspace_of_0_1_0() as (place, bare):
+        stopped = 0
+        with monkeypatch.context() as patched:
+            patched.setattr(Cassandra, "run_schema", run_or_stop)
+            while True:
+                left[0] = 10 * stopped
+                try:
+                    await schema.apply(place, 1)
+                except StoreUnavailable:
+                    stopped += 1
+                else:
+                    break
+        assert stopped > 5
+        assert await schema.check(place, 1) == []
+        assert len(await bare.run_schema("SELECT * FROM accounts")) == 1
 
 
 LATE = """
