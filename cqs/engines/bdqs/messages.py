@@ -130,7 +130,7 @@ class Messages:
             MessageKey(bucket, row[0]): row
             for bucket, rows in zip(by_bucket, pages, strict=True)
             for row in rows
-            if row[1] is not None  # else the row has only a state that was written after its delete
+            if None not in row  # else a part of it is missing on this replica, or was written after its delete
         }
 
     async def confirmed_missing(

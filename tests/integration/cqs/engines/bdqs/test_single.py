@@ -110,3 +110,23 @@ async def test_without_a_majority_one_replica_is_asked_for_a_while(cassandra_add
             await process.queue.send(b"4")
             assert levels.of(FIND_QUEUE.cql)[-1] == QUORUM
             assert sorted(bodies(await process.queue.take(10))) == [b"1", b"2", b"3", b"4"]
+
+
+async def test_a_row_that_a_replica_has_in_part_is_read_later(cassandra_address: CassandraAddress) -> None:
+    """Found on the ring, after nodes were killed: a row without the time of its send."""
+    torn = True
+
+    async def gate(run: Run, statement: tuple[Any, ...]) -> list[Row]:
+        prepared = getattr(statement[0], "prepared_statement", None)
+        rows = await run(*statement)
+        if not torn or prepared is None or prepared.query_string != schema.READ.cql:
+            return rows
+        return [(*row[:3], None, *row[4:]) for row in rows]
+
+    async with bdqs_processes(cassandra_address, 1, Consistency="single") as (process,):
+        await process.queue.send(b"body")
+        process._gate = gate
+        assert not await process.queue.take(1)
+        torn = False
+        advance(HIDE_MS, process)
+        assert bodies(await process.queue.take(1)) == [b"body"]
