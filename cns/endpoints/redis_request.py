@@ -1,4 +1,4 @@
-"""What a Redis channel is sent, and the channel that a URL names."""
+"""Makes the message for a Redis channel, and reads the channel from a URL."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class _Publish:
 
 
 class CommitScope(NamedTuple):
-    """What the commit that enqueues a publish's jobs can write besides."""
+    """The commit that enqueues a publish's jobs may write these, too."""
 
     stores: bool = True
     """The notification and the archive."""

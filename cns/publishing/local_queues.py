@@ -54,7 +54,7 @@ class QueuePlan:
 
     @property
     def observed(self) -> ObservedJob:
-        """What observers see: made at its first use, as most plans elsewhere than in the embedded form are empty."""
+        """The facts for observers, made at their first use: most plans outside the embedded form are empty."""
         if self._observed is None:
             notification = self._notification
             self._observed = ObservedJob(EndpointJob(notification.id, notification.topic_arn, (), notification), 0)

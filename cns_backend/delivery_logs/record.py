@@ -16,7 +16,7 @@ from cns_common.ids import uuid_text
 FAILURE_GROUP = "/Failure"
 PHONE_GROUP = "DirectPublishToPhoneNumber"
 NO_REQUEST = "Unrecoverable"
-"""What AWS logs as the request id if SQS refused the message."""
+"""AWS logs this request id if SQS refused the message."""
 NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 _MISSING = "QueueDoesNotExist"
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException"})

@@ -38,7 +38,7 @@ _API, _STORE, _WORKER = MODULES = ("cns_server.api", "cns_backend.store_host", "
 
 
 class HandOver(msgspec.Struct, frozen=True):
-    """What a `cns up` hands over to its successor in the same process, at `cns restart`."""
+    """The state that a `cns up` hands over to its successor in the same process, at `cns restart`."""
 
     lock: int | None = None
     """The file descriptor of the lock, which stays held."""

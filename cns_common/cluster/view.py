@@ -53,7 +53,7 @@ class ViewState(NamedTuple):
     acted_on_by_all: bool = False
     """Whether all living processes act by this epoch."""
     said: Mapping[str, str] = MappingProxyType({})
-    """What living processes say, by the process."""
+    """The texts that living processes show one another, by process."""
     others: int = 0
     """The number of other living processes."""
 
@@ -73,7 +73,7 @@ class View:
         self.epoch = 0
         """The epoch by which this process acts."""
         self.says = ""
-        """What this process wants the others to know."""
+        """The text that this process shows the others."""
         self.state = ViewState()
         self.changed = asyncio.Event()
         """Set when a read of the row shows another epoch than the one by which this process acts."""

@@ -31,7 +31,7 @@ def tree(root: int) -> list[int]:
 
 
 def _reading(pid: int, read: Callable[[psutil.Process], float]) -> float:
-    """What is read of a process; 0 after its end."""
+    """Read a value of a process; 0 after its end."""
     with suppress(*GONE):
         return read(psutil.Process(pid))
     return 0

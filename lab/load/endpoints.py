@@ -45,7 +45,7 @@ class Kind(StrEnum):
 
 
 class Command(StrEnum):
-    """What the process is told and asked; it answers each."""
+    """The orders to the process, which answers each."""
 
     FAIL = "fail"
     RECOVER = "recover"

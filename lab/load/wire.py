@@ -58,7 +58,7 @@ class Lane(asyncio.Protocol):
         self._began_ns = 0
         self._buffer = b""
         self._request = b""
-        """What waits for a new connection."""
+        """The request that waits for a new connection."""
         self._renewal: asyncio.Future[Any] | None = None
 
     @property

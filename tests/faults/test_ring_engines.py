@@ -7,7 +7,6 @@ import asyncio
 import json
 import random
 import sys
-import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -122,14 +121,15 @@ async def _left(place: Place, q: QueueRef, expected: set[str]) -> list[str]:
         queue.q = q
         queue.advance(LEASES_MS)
         found: list[str] = []
-        until_s = time.monotonic() + PATIENCE_S  # Cassandra ends claims by its own clock, which no test moves
-        while time.monotonic() < until_s:
-            queue.now_ms = user.clock.now_ms()
-            with suppress(CnsError):
-                found += [message.id for message in await queue.drain(24 * 3_600_000)]
-                if not expected - set(found) and not (await queue.counts())[0]:
-                    break
-            await asyncio.sleep(PAUSE_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                while True:
+                    queue.now_ms = user.clock.now_ms()
+                    with suppress(CnsError):
+                        found += [message.id for message in await queue.drain(24 * 3_600_000)]
+                        if not expected - set(found) and not (await queue.counts())[0]:
+                            break
+                    await asyncio.sleep(PAUSE_S)  # Cassandra ends claims by its own clock, which no test moves
         return found
 
 

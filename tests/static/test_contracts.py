@@ -58,7 +58,7 @@ def _all_methods(one: _Class, classes: dict[str, list[_Class]]) -> frozenset[str
 
 
 def test_the_rule_between_engines_names_each_engine() -> None:
-    """What engines on Cassandra share is no engine."""
+    """The folder that engines on Cassandra share has no engine."""
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (named,) = [rule["modules"] for rule in rules if rule["name"] == "queue engines do not import one another"]
     packages = {file.parent.name for file in (ROOT / "cqs/engines").glob("*/__init__.py")} - {"cassandra"}

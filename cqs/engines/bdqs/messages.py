@@ -136,7 +136,7 @@ class Messages:
     async def confirmed_missing(
         self, queue_id: str, keys: Sequence[MessageKey], mode: QueueConsistency
     ) -> set[MessageKey]:
-        """Of the keys that a read did not find, those whose messages are confirmed not to exist."""
+        """Return the keys, of those that a read did not find, whose messages are confirmed not to exist."""
         if not keys or mode.sees_deletes:
             return set(keys)
         try:

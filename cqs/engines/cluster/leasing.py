@@ -8,7 +8,7 @@ from cqs.engines.cluster.known_queues import ClusterKnownQueue, ClusterKnownQueu
 from cqs.engines.cluster.servers.router import CacheRouter
 
 TRIES = 2
-"""How often one cache, or the next, is asked: the first may no longer be in use when it answers."""
+"""Caches asked in turn: the first may no longer be in use when it answers."""
 FILLS_MAX = 2
 """Fills of the cache that one lease waits for: Redis may be lost during one."""
 

@@ -22,7 +22,7 @@ FILLS_MAX = 64
 FILL_STEPS_AT_ONCE = 8
 FILL_STEP_PAGES = 5
 TAIL_MS = 120_000
-"""What a process wrote this long before its last message, by its own clock, it added to the cache before it ended."""
+"""A process has added to the cache all that it wrote this long before its last message, by its own clock."""
 
 
 class FillSlots:

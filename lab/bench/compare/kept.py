@@ -1,4 +1,4 @@
-"""What a side keeps: messages acknowledged before `kill -9` that are there after a start on the same data."""
+"""Counts what a side keeps: messages acknowledged before `kill -9` that are there after a start on the same data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one side reaches on fresh data: queues, topics and wake-ups, on one connection and on many."""
+"""Measures one side on fresh data: queues, topics and wake-ups, on one connection and on many."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def measure(server: Server, side: Side, load: Load, seed: int) -> dict[str
 
 
 async def tried(work: Callable[[], Awaitable[Figures]]) -> Result:
-    """What the work returns, or why it failed: one that another program cannot do ends nothing."""
+    """Return the result of the work, or why it failed: one that another program cannot do ends nothing."""
     try:
         async with asyncio.timeout(HANG_S):
             return await work()

@@ -21,7 +21,7 @@ from lab.load.wire import LoadError
 
 class Size(NamedTuple):
     warm: Load
-    """What each server does before it is measured, so that a compiler that learns from running has run."""
+    """Each server does this before it is measured, so that a compiler that learns from running has run."""
     loads: Sequence[Load]
     pressure: pressure.Size
     kept: int

@@ -1,4 +1,4 @@
-"""What is compared: the service in two forms, and other programs with these APIs as their registries have them."""
+"""Names the sides: the service in two forms, and other programs with these APIs as their registries have them."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _rates(measured: Sequence[Measured], load: Load) -> list[str]:
 
 
 def _ranked(measured: Sequence[Measured], connections: int, name: str) -> list[Measured]:
-    """Those that kept all, the best first: by rate, wake-ups by their median."""
+    """Sort the sides that kept all, the best first: by rate, wake-ups by their median."""
 
     def rank(one: Measured) -> float:
         result = one.of(connections, name)

@@ -33,7 +33,7 @@ MAX_MS = 1_000.0
 
 
 class Column(NamedTuple):
-    """Of the seed's table. Rates are those of all queues together, times those of all calls."""
+    """A column of the seed's table. Rates are those of all queues together, times those of all calls."""
 
     head: str
     digits: int = 0  # of our figures; the seed's have none

@@ -30,7 +30,7 @@ FULL, QUICK = 8_000, 300
 WAKES = 200
 SIGNATURES = 200
 RATE_SHARE_MIN = 0.5
-"""Of the sends' rate: publishes to one queue, raw."""
+"""The share of the sends' rate that publishes to one queue, raw, reach."""
 SENDS_MAX, SENDS_A_QUEUE_MAX = 3.0, 0.5
 """CPU of a publish to one queue beyond its signature, and of each further queue, in sends."""
 WAKE_RATIO_MAX = 1.5

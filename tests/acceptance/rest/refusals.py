@@ -1,4 +1,4 @@
-"""What the REST API refuses, as its client raises it."""
+"""Expects refusals of the REST API, as its client raises them."""
 
 from __future__ import annotations
 

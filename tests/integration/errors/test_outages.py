@@ -32,7 +32,7 @@ from tests.integration.errors.api_forms import PROTOCOLS, FormOfApi, cluster_api
 
 WORKER = ProcessReport("worker-1", "worker", (), ())
 LIMIT_S = 1.0
-"""Of a statement during an outage."""
+"""The limit of a statement during an outage."""
 PAGES = ("/ready", "/health", "/live", "/metrics")
 READ = Statement("SELECT record FROM queues WHERE account = 'a' AND region = 'r' AND name = 'n'")
 CONDITIONAL = Statement(

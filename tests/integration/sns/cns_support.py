@@ -43,7 +43,7 @@ REGION = "eu-west-1"
 AUTHORIZED_ONLY = ("AuthorizationError", "This subscription may only be deleted by an authorized user.")
 BASE_URL = "http://localhost:6059"
 TOPIC_COLONS = 5
-"""Of the ARN of a topic."""
+"""The colons in the ARN of a topic."""
 
 
 class RecordingQueue:

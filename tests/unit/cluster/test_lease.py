@@ -1,4 +1,4 @@
-"""What a holder knows of its lease."""
+"""A lease is certain, due and ended for its holder by two clocks."""
 
 from __future__ import annotations
 

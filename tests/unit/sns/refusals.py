@@ -1,4 +1,4 @@
-"""What a call is refused with."""
+"""Expects the error that a call is refused with."""
 
 from __future__ import annotations
 

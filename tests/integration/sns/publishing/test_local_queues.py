@@ -146,7 +146,7 @@ async def test_a_job_that_waits_is_not_overtaken(site: LocalSite) -> None:
 
 
 async def test_held_messages_are_not_overtaken(site: LocalSite) -> None:
-    """Of a subscription that is resumed, messages are in its lane, and a worker has not sent them yet."""
+    """A resumed subscription has messages in its lane that a worker has not sent yet."""
     topic, queue = await site.topic(), await site.queue("q")
     arn = await site.subscribe(topic, queue)
     await site.sns(

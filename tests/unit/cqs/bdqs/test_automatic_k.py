@@ -1,4 +1,4 @@
-"""What an automatic K does."""
+"""Tests the automatic choice of K."""
 
 from __future__ import annotations
 
