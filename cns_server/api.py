@@ -64,6 +64,7 @@ from cns_server.app import App, Pages
 from cns_server.health import ServiceHealth, judge_health
 from cns_server.http.connection_table import ConnectionLimits, ConnectionTable
 from cns_server.http.protocol import ApiProtocol
+from cns_server.http.trusted_proxies import TrustedProxies
 from cns_server.key_refresh import KeyRefresh
 from cns_server.lazy_app import LazyApp
 from cns_server.lazy_apps import pages_app, portal_app, rest_app
@@ -199,7 +200,13 @@ class Api:
             uvicorn.Config(
                 self.app,
                 loop="none",
-                http=ApiProtocol.serving(self.front, self._settings.header_bytes_max, table, _call_s(self._settings)),
+                http=ApiProtocol.serving(
+                    self.front,
+                    self._settings.header_bytes_max,
+                    table,
+                    _call_s(self._settings),
+                    proxies=_proxies(self._settings),
+                ),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -360,6 +367,11 @@ def _traced(
 def _call_s(settings: Settings) -> float:
     """The time limit of a call. In the embedded form none waits for another machine."""
     return CLUSTER_CALL_S if settings.store == "cassandra" else math.inf
+
+
+def _proxies(settings: Settings) -> TrustedProxies | None:
+    networks = settings.trusted_proxies
+    return TrustedProxies(networks, settings.forwarded_header) if networks else None
 
 
 def _held_s(settings: Settings) -> float:

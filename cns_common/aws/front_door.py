@@ -35,7 +35,6 @@ from cns_common.ids import uuid_text
 from cns_common.metrics.catalogue import API_CALL_FAILURES, API_CALL_SECONDS, API_CALLS
 from cns_common.metrics.histogram import Histogram
 from cns_common.metrics.model import Sample
-from cns_common.peer_address import peer_address
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -137,7 +136,7 @@ class FrontDoor:
             query=scope["query_string"],
             headers=headers,
             scheme=scope["scheme"],
-            source_ip=peer_address(client[0]) if client else "",
+            source_ip=client[0] if client else "",
             when_gone=caller.when_gone,
             body=await read_body(receive, self.body_bytes_max),
         )

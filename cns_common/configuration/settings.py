@@ -36,6 +36,7 @@ from cns_common.configuration.value_types import (
     RemoteQueueList,
     SenderName,
     SiteReplicas,
+    TrustedNetworks,
     UrlStyle,
     WorkerRoles,
 )
@@ -143,6 +144,10 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
     header_bytes_max: Annotated[int, Field(ge=1)] = 16 * 1024
     buffered_bytes_max: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
     """Memory that all connections of a process may hold together: incomplete requests and untaken answers."""
+    trusted_proxies: TrustedNetworks = ()
+    """The networks of balancers and proxies that say who the client is; from others, what they say is ignored."""
+    forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
+    """The header by which they say it: X-Forwarded-For with X-Forwarded-Proto, or Forwarded of RFC 7239."""
     connections_max: Annotated[int, Field(ge=1)] = 15_000
     connections_per_address_max: Annotated[int, Field(ge=1)] = 12_000
     """Connections of one IPv4 address or one IPv6 /64; most of them by default, as all may come through one gateway."""

@@ -58,6 +58,13 @@ def _split_networks(value: object) -> object:
     return read_networks(value) if isinstance(value, str) else value
 
 
+def _refuse_everyone(networks: tuple[IPv4Network | IPv6Network, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
+    for each in networks:
+        if not each.prefixlen:
+            raise ValueError(f"{each} is every address: anyone could claim to be anyone")
+    return networks
+
+
 def _split_names(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -107,6 +114,9 @@ ContactPointList = Annotated[str, AfterValidator(_check_contact_points)]
 SiteReplicas = Annotated[str, _empty_or(read_sites)]
 CaBundle = Annotated[FilePath | None, AfterValidator(_check_ca_bundle)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...] | None, BeforeValidator(_split_networks)]
+TrustedNetworks = Annotated[
+    tuple[IPv4Network | IPv6Network, ...], BeforeValidator(_split_networks), AfterValidator(_refuse_everyone)
+]
 
 EngineName = Annotated[
     str,

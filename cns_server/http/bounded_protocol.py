@@ -20,6 +20,7 @@ from cns_common.aws.http_request import REQUEST_BYTES
 from cns_common.peer_address import peer_address
 from cns_server.http.connection_table import ConnectionTable, network_of
 from cns_server.http.exchange import LeanFlowControl, RequestQueue
+from cns_server.http.trusted_proxies import Peer, TrustedProxies
 
 HEAD_S = 10.0
 """Time limit for a head, from its first byte or from the connect."""
@@ -63,6 +64,7 @@ class BoundedProtocol(HttpToolsProtocol):
         "_in_head",
         "_in_message",
         "_message_bytes",
+        "_peer",
         "_pipelines",
         "_progress_bytes",
         "_skipped_bytes",
@@ -74,12 +76,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     table: ConnectionTable
     head_bytes_max: int
+    proxies: TrustedProxies | None = None
     pipeline: RequestQueue  # type: ignore[assignment]  # it has the methods that uvicorn uses of a deque
 
     def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], **options: Any) -> None:
         super().__init__(config, server_state, app_state, **options)
         self.pipeline = RequestQueue()
         self.network = ""
+        self._peer: Peer | None = None  # a trusted proxy, whose requests have clients of their own
         self._in_message = False
         self._in_head = True
         self._head_bytes = 0
@@ -103,7 +107,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self.flow = LeanFlowControl(transport)
         if self.client is not None:
             self.client = (peer_address(self.client[0]), self.client[1])
-            self.network = network_of(self.client[0])
+            if self.proxies is not None and self.proxies.include(self.client[0]):
+                self._peer = Peer(self.client, self.scheme or "http")
+            else:
+                self.network = network_of(self.client[0])
         now_s = self._waiting_since_s = self.loop.time()
         if not self.table.admit(self, now_s):
             self._refuse(_OVERLOADED)

@@ -34,7 +34,7 @@ class ClientConnection(Protocol):
 
     @property
     def network(self) -> str:
-        """The client's network, from `network_of`."""
+        """The client's network, from `network_of`. Empty: a proxy's, which counts in no limit of one client."""
 
     def waiting_since_s(self) -> float | None:
         """Start of the wait for the client; None while a request is being answered, or when the connection closes."""
@@ -70,7 +70,7 @@ class ConnectionTable:
         """Count a new connection; at a limit, evict the one that has been idle longest. False: none is idle."""
         self._connections.add(connection)
         self._by_network[connection.network] += 1
-        if self._by_network[connection.network] > self._limits.connections_per_address_max:
+        if connection.network and self._by_network[connection.network] > self._limits.connections_per_address_max:
             return self._close_idle(connection, connection.network, now_s)
         if len(self._connections) > self._limits.connections_max:
             return self._close_idle(connection, "", now_s)

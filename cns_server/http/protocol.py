@@ -27,6 +27,7 @@ from cns_server.http.bounded_protocol import BoundedProtocol, HeadTooLarge
 from cns_server.http.connection_table import ConnectionTable
 from cns_server.http.coroutine_driver import CoroutineDriver
 from cns_server.http.exchange import Exchange
+from cns_server.http.trusted_proxies import TrustedProxies
 from cns_server.refusals import REFUSALS, refusal
 
 PAGE_BODY_BYTES_MAX = 256 * 1024
@@ -59,11 +60,17 @@ class ApiProtocol(BoundedProtocol):
 
     @classmethod
     def serving(
-        cls, front: FrontDoor, head_bytes_max: int, table: ConnectionTable, call_s: float = math.inf
+        cls,
+        front: FrontDoor,
+        head_bytes_max: int,
+        table: ConnectionTable,
+        call_s: float = math.inf,
+        *,
+        proxies: TrustedProxies | None = None,
     ) -> type[ApiProtocol]:
         """A call that is not answered after `call_s`, beyond the wait of a long poll, is refused."""
         attributes = {"front": front, "head_bytes_max": head_bytes_max, "table": table, "call_s": call_s}
-        return type(cls.__name__, (cls,), attributes)
+        return type(cls.__name__, (cls,), {**attributes, "proxies": proxies})
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -84,6 +91,8 @@ class ApiProtocol(BoundedProtocol):
         self._waiting_since_s = 0.0
         if self.parser.should_upgrade():
             self._skipped_bytes = _length_of_skipped(self.headers)
+        if self._peer is not None and self.proxies is not None:
+            self.client, self.scheme = self.proxies.origin(self._peer, self.headers)
         raw_path, query = _split(self.url)
         path = raw_path.decode("ascii")
         if "%" in path:

@@ -14,7 +14,6 @@ from cns_common.activity.recorder import actor_of
 from cns_common.arn import ACCOUNT_ID
 from cns_common.errors import CnsError
 from cns_common.ids import uuid_text
-from cns_common.peer_address import peer_address
 from cns_server.pages.context import FIELDS_MAX, Form
 from cns_server.pages.rendering import Templates
 from cns_server.pages.sessions import FORM_FIELD, Sessions, SignInRequired, check_form, check_region
@@ -119,7 +118,7 @@ def _stranger(request: Request, key_id: str) -> Actor:
 
 
 def _address(request: Request) -> str:
-    return peer_address(request.client.host) if request.client else ""
+    return request.client.host if request.client else ""
 
 
 def _is_secure(request: Request) -> bool:

@@ -27,7 +27,6 @@ from cns_common.activity.record import Actor
 from cns_common.activity.recorder import ActRecorder
 from cns_common.events.recent_events import ALL, NewestEvents, field, newest_events
 from cns_common.ids import uuid_text
-from cns_common.peer_address import peer_address
 from cns_server.pages.context import FIELDS_MAX, Form, check_sure, done
 from cns_server.pages.rendering import Templates
 from cns_server.pages.sessions import FORM_FIELD, check_form
@@ -167,7 +166,7 @@ class PortalPages:
             via="portal",
             account=visit.subscription.owner,
             principal=f"cns:portal/{visit.opened.link.id}",
-            address=peer_address(request.client.host) if request.client else "",
+            address=request.client.host if request.client else "",
             request_id=uuid_text(),
         )
         return await self._parts.recorder.run(actor, f"cns:{action}", work, visit.subscription.arn, detail)

@@ -17,7 +17,6 @@ from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.names import ServiceName
 from cns_common.aws.region import REGION_CHARS_MAX
 from cns_common.clock import Clock
-from cns_common.peer_address import peer_address
 from cns_server.rest.grants import NewToken, refused, verify_grant
 from cns_server.rest.operator_tokens import OPERATOR_PREFIX, OperatorToken, verify_operator_token
 from cns_server.rest.problems import Problem
@@ -146,7 +145,7 @@ class RestAuthenticator:
             query=request.scope["query_string"],
             headers=list(request.scope["headers"]),
             scheme=request.url.scheme,
-            source_ip=peer_address(client.host) if client else "",
+            source_ip=client.host if client else "",
             when_gone=lambda _: None,
             body=None,
         )

@@ -14,7 +14,6 @@ from cns_common.aws.call import Call, Params, Result
 from cns_common.aws.front_door import FrontDoor
 from cns_common.errors import StoreUnavailable
 from cns_common.ids import uuid_text
-from cns_common.peer_address import peer_address
 from cns_server.admin_address import AdminAddress
 from cns_server.rest.authentication import Principal, RestAuthenticator
 from cns_server.rest.problems import Problem
@@ -91,7 +90,7 @@ class RestCalls:
             region=principal.region,
             request_id=uuid_text(),
             base_url=self._public_url or str(request.base_url).rstrip("/").removesuffix("/api/v1").removesuffix("/ui"),
-            source_ip=peer_address(client.host) if client else "",
+            source_ip=client.host if client else "",
             secure=request.url.scheme == "https",
             headers=headers,
             trace_header=headers.get(b"x-amzn-trace-id", b"").decode("latin-1"),

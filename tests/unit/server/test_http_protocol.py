@@ -20,9 +20,11 @@ from uvicorn.server import ServerState
 from cns_common.aws.cors import CorsPolicy
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import HttpAnswer
+from cns_common.configuration.checks import read_networks
 from cns_server.http import bounded_protocol, protocol
 from cns_server.http.connection_table import SWEEP_S, ConnectionLimits, ConnectionTable
 from cns_server.http.protocol import ApiProtocol
+from cns_server.http.trusted_proxies import TrustedProxies
 
 BODY_BYTES_MAX = 100_000
 HEAD_BYTES_MAX = 16 * 1024
@@ -166,7 +168,13 @@ class ConnectionFixture:
         self._state = ServerState()
         self._config = Config(_no_page, ws="none", lifespan="off", log_config=None, timeout_keep_alive=75)
         self._config.load()
-        self._class = ApiProtocol.serving(self.front, HEAD_BYTES_MAX, self.table)  # type: ignore[arg-type]
+        proxies = TrustedProxies(read_networks("10.0.0.0/8"), "x-forwarded-for")
+        self._class = ApiProtocol.serving(
+            self.front,  # type: ignore[arg-type]
+            HEAD_BYTES_MAX,
+            self.table,
+            proxies=proxies,
+        )
 
     def connect(self, address: str = "198.51.100.7", *, taking: bool = True) -> Transport:
         protocol = self._class(self._config, self._state, {}, _loop=self.loop)
@@ -412,6 +420,44 @@ def test_a_large_head_behind_another_request_ends_only_its_own_connection(fixtur
     fixture.loop.run()
     assert bad.closed
     assert len(fixture.front.requests) == 300
+
+
+# -- who the client is -------------------------------------------------------------------------------------------------
+
+
+def forwarded(address: bytes, scheme: bytes = b"https") -> bytes:
+    return CALL.replace(b"Host", b"X-Forwarded-For: " + address + b"\r\nX-Forwarded-Proto: " + scheme + b"\r\nHost")
+
+
+def clients(fixture: ConnectionFixture) -> list[tuple[str, str]]:
+    return [(request.source_ip, request.scheme) for request in fixture.front.requests]
+
+
+@pytest.mark.parametrize("size", [1, 50, PIECE])
+def test_each_request_on_a_proxys_connection_has_its_own_client(fixture: ConnectionFixture, size: int) -> None:
+    balancer = fixture.connect("::ffff:10.0.0.9")
+    sent = forwarded(b"203.0.113.7") + CALL + forwarded(b"unknown", b"http") + forwarded(b"2001:db8::7")
+    fixture.send(balancer, *[sent[at : at + size] for at in range(0, len(sent), size)])
+    assert clients(fixture) == [
+        ("203.0.113.7", "https"),
+        ("10.0.0.9", "http"),
+        ("10.0.0.9", "http"),
+        ("2001:db8::7", "https"),
+    ]
+
+
+def test_what_others_say_of_themselves_is_ignored(fixture: ConnectionFixture) -> None:
+    fixture.send(fixture.connect("198.51.100.7"), forwarded(b"10.0.0.9"), forwarded(b"203.0.113.7, 10.0.0.9"))
+    assert clients(fixture) == [("198.51.100.7", "http")] * 2
+
+
+def test_the_limit_of_an_address_does_not_count_a_proxy() -> None:
+    fixture = ConnectionFixture(connections_per_address_max=1, connections_max=3)
+    proxied = [fixture.connect("10.0.0.9") for _ in range(3)]
+    assert not any(connection.closed for connection in proxied)
+    fixture.pass_s(1)
+    fixture.connect("10.0.0.9")
+    assert [connection.closed for connection in proxied].count(True) == 1, "the limit of all connections does"
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
