@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from cns.queue_port.contract import QueuePort
 from cns.queue_port.inline import InlineQueuePort
@@ -53,8 +56,21 @@ def _own_certificate(settings: Settings) -> ssl.SSLContext | None:
     """Trust only the certificate of this service, whatever host name it has."""
     if settings.tls_cert is None:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = _CurrentCertificate(ssl.PROTOCOL_TLS_CLIENT)
+    context.path = settings.tls_cert
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(settings.tls_cert)
     return context
+
+
+class _CurrentCertificate(ssl.SSLContext):
+    """Trusts the certificate that the file has when a connection begins, and its predecessors: the service may not have
+    read it yet."""
+
+    path: Path
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        with suppress(OSError):  # half written
+            self.load_verify_locations(self.path)
+        return super().wrap_bio(*args, **options)

@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import structlog
-import uvicorn
 
 import cns.api
 import cqs.api
@@ -197,28 +196,19 @@ class Api:
             ConnectionLimits(limits.connections_max, limits.connections_per_address_max, limits.buffered_bytes_max)
         )
         server = QuietServer(
-            uvicorn.Config(
-                self.app,
-                loop="none",
-                http=ApiProtocol.serving(
-                    self.front,
-                    self._settings.header_bytes_max,
-                    table,
-                    _call_s(self._settings),
-                    proxies=_proxies(self._settings),
-                ),
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                backlog=BACKLOG,
-                timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=DRAIN_S,
-                ssl_certfile=self._settings.tls_cert,
-                ssl_keyfile=self._settings.tls_key,
-            )
+            self._settings,
+            self.app,
+            http=ApiProtocol.serving(
+                self.front,
+                self._settings.header_bytes_max,
+                table,
+                _call_s(self._settings),
+                proxies=_proxies(self._settings),
+                asks_certificates=self._settings.client_ca is not None,
+            ),
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=DRAIN_S,
         )
         loop = asyncio.get_running_loop()
         table.start(loop)

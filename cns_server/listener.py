@@ -6,14 +6,13 @@ import contextlib
 import errno
 import os
 import socket
-import ssl
 from collections.abc import Iterator, Mapping
-from typing import NoReturn
 
 from cns_common.configuration.checks import read_bind_address
 from cns_common.configuration.settings import Settings
 from cns_common.errors import StartError
 from cns_common.process.supervisor import ListeningSockets
+from cns_server.server_tls import server_context
 
 EXIT_PORT_TAKEN = 72
 EXIT_ADDRESS_UNUSABLE = 75
@@ -141,12 +140,7 @@ def _check_tls(settings: Settings) -> None:
     if settings.tls_cert is None:
         return
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key, _refuse_passphrase)
+        server_context(settings)
     except OSError as error:  # ssl.SSLError is one
         reason = f"cannot use the TLS certificate {settings.tls_cert}: {error.strerror or error}"
         raise StartError(reason, EXIT_TLS_UNUSABLE) from None
-
-
-def _refuse_passphrase() -> NoReturn:
-    """OpenSSL calls this instead of asking the terminal at each start."""
-    raise OSError("the private key has a passphrase: give one without")

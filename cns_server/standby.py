@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 
-import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -32,20 +31,7 @@ class Standby:
         self._cors = CorsPolicy.of(settings.cors_origins)
         self._shows_names = MetricsAccess(settings).admits
         self._sockets = sockets
-        config = uvicorn.Config(
-            self._answer,
-            interface="asgi3",
-            loop="none",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=STOP_S_MAX,
-            ssl_certfile=settings.tls_cert,
-            ssl_keyfile=settings.tls_key,
-        )
-        self._server = QuietServer(config)
+        self._server = QuietServer(settings, self._answer, interface="asgi3", timeout_graceful_shutdown=STOP_S_MAX)
         self._serving: asyncio.Task[None] | None = None
 
     def start(self) -> None:

@@ -69,6 +69,7 @@ class Call:
     base_url: str  # 'http://localhost:6059': the beginning of URLs in answers; no slash at its end
     source_ip: str = ""
     secure: bool = False
+    client_subject: str = ""  # of the certificate that TLS verified; RFC 4514
     headers: Mapping[bytes, bytes] = field(default_factory=dict)  # the last of each name, in lower case
     path: str = "/"  # '/<account>/<queue>' addresses a queue in the Query protocol
     trace_header: str = ""

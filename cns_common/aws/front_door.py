@@ -345,6 +345,7 @@ class FrontDoor:
             base_url=self._public_url or request.origin,
             source_ip=request.source_ip,
             secure=request.scheme == "https",
+            client_subject=request.client_subject,
             headers=fields,
             path=request.path,
             trace_header=fields.get(b"x-amzn-trace-id", b"").decode("latin-1"),

@@ -13,6 +13,7 @@ class HttpRequest:
 
     __slots__ = (
         "body",
+        "client_subject",
         "extend",
         "fields",
         "headers",
@@ -37,6 +38,7 @@ class HttpRequest:
         when_gone: WhenGone,
         body: bytes | None = None,
         extend: Extend | None = None,
+        client_subject: str = "",
     ) -> None:
         self.method = method
         self.path = path
@@ -47,6 +49,7 @@ class HttpRequest:
         self.source_ip = source_ip
         self.when_gone = when_gone
         self.extend = extend
+        self.client_subject = client_subject
         self.body = body
         self.fields = dict(headers)
 

@@ -52,7 +52,7 @@ SOCKET_PATH_BYTES_MAX = 107
 POOL_THREADS_MAX = 64
 """Threads of one delivery pool in one process, at its start and by control command."""
 _SECRET = frozenset({"smtp_url", "master_key", "metrics_token", "queue_secret", "remote_queues"})
-_PATHS = frozenset({"endpoint_hints", "data", "tls_cert", "tls_key", "ca_bundle", "events_dir"})
+_PATHS = frozenset({"endpoint_hints", "data", "tls_cert", "tls_key", "client_ca", "ca_bundle", "events_dir"})
 _LOCALSTACK: Mapping[str, object] = {
     "port": 4566,
     "auth": "off",
@@ -93,6 +93,11 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
     """The form of queue URLs in answers, by LocalStack's names; off: AWS's form."""
     tls_cert: FilePath | None = None
     tls_key: FilePath | None = None
+    client_ca: CaBundle = None
+    """PEM: the authorities of callers' certificates, whose subject is a condition key of policies; unset: none is
+    asked for."""
+    client_certificate: Literal["optional", "required"] = "optional"
+    """Whether connections without a certificate are refused, those of probes and of commands on this machine too."""
     ca_bundle: CaBundle = None
     """PEM: certificates to trust, besides the system's authorities, in outgoing TLS connections."""
     test_clock: bool = False
@@ -308,11 +313,18 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
             raise ValueError(f"lacks {own}, which is CNS_CASSANDRA_DATA_CENTRE")
         return value
 
-    @field_validator("tls_key")
+    @field_validator("tls_key", "client_ca")
     @classmethod
-    def _check_tls_key(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+    def _check_tls_files(cls, value: Path | None, info: ValidationInfo) -> Path | None:
         if value is not None and info.data.get("tls_cert", value) is None:
             raise ValueError("needs CNS_TLS_CERT: without it the service would answer without TLS")
+        return value
+
+    @field_validator("client_certificate")
+    @classmethod
+    def _check_client_certificate(cls, value: str, info: ValidationInfo) -> str:
+        if value == "required" and info.data.get("client_ca", value) is None:
+            raise ValueError("needs CNS_CLIENT_CA: without it no certificate is asked for")
         return value
 
     @field_validator("admin_bind")
@@ -329,6 +341,13 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
             read_smtp_url(value)
         if value and not info.data.get("public_url") and info.data.get("host") not in LOOPBACK_HOSTS:
             raise ValueError("needs CNS_PUBLIC_URL, which the links in mails begin with: else a caller could say where")
+        return value
+
+    @field_validator("queue_url")
+    @classmethod
+    def _check_queue_url(cls, value: str, info: ValidationInfo) -> str:
+        if not value and info.data.get("queue_port") == "http" and info.data.get("client_certificate") == "required":
+            raise ValueError("is required: with CNS_CLIENT_CERTIFICATE=required the service cannot call itself")
         return value
 
     @field_validator("queue_key_id")

@@ -21,6 +21,7 @@ from cns_common.peer_address import peer_address
 from cns_server.http.connection_table import ConnectionTable, network_of
 from cns_server.http.exchange import LeanFlowControl, RequestQueue
 from cns_server.http.trusted_proxies import Peer, TrustedProxies
+from cns_server.server_tls import client_subject
 
 HEAD_S = 10.0
 """Time limit for a head, from its first byte or from the connect."""
@@ -68,6 +69,7 @@ class BoundedProtocol(HttpToolsProtocol):
         "_pipelines",
         "_progress_bytes",
         "_skipped_bytes",
+        "_subject",
         "_unwritten_bytes",
         "_unwritten_since_s",
         "_waiting_since_s",
@@ -77,12 +79,14 @@ class BoundedProtocol(HttpToolsProtocol):
     table: ConnectionTable
     head_bytes_max: int
     proxies: TrustedProxies | None = None
+    asks_certificates: bool = False
     pipeline: RequestQueue  # type: ignore[assignment]  # it has the methods that uvicorn uses of a deque
 
     def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], **options: Any) -> None:
         super().__init__(config, server_state, app_state, **options)
         self.pipeline = RequestQueue()
         self.network = ""
+        self._subject = ""  # of the caller's certificate
         self._peer: Peer | None = None  # a trusted proxy, whose requests have clients of their own
         self._in_message = False
         self._in_head = True
@@ -111,6 +115,8 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._peer = Peer(self.client, self.scheme or "http")
             else:
                 self.network = network_of(self.client[0])
+        if self.asks_certificates and self._peer is None:  # a proxy's own certificate is not its clients'
+            self._subject = client_subject(transport)
         now_s = self._waiting_since_s = self.loop.time()
         if not self.table.admit(self, now_s):
             self._refuse(_OVERLOADED)

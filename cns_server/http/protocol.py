@@ -67,10 +67,12 @@ class ApiProtocol(BoundedProtocol):
         call_s: float = math.inf,
         *,
         proxies: TrustedProxies | None = None,
+        asks_certificates: bool = False,
     ) -> type[ApiProtocol]:
         """A call that is not answered after `call_s`, beyond the wait of a long poll, is refused."""
         attributes = {"front": front, "head_bytes_max": head_bytes_max, "table": table, "call_s": call_s}
-        return type(cls.__name__, (cls,), {**attributes, "proxies": proxies})
+        callers = {"proxies": proxies, "asks_certificates": asks_certificates}
+        return type(cls.__name__, (cls,), {**attributes, **callers})
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -114,6 +116,7 @@ class ApiProtocol(BoundedProtocol):
             self.client[0] if self.client else "",
             exchange.when_gone,
             extend=exchange.extend,
+            client_subject=self._subject,
         )
         self.headers = []  # for trailers, which nothing reads
         self.cycle = exchange  # type: ignore[assignment]  # it has the attributes that uvicorn reads of a cycle
@@ -130,6 +133,8 @@ class ApiProtocol(BoundedProtocol):
         self._is_rest = url.startswith(REST_PREFIX)
         super().on_message_begin()
         super().on_url(url)
+        if self._subject:
+            self.scope["extensions"] = {"tls": {"client_cert_name": self._subject}}
         for name, value in headers:
             super().on_header(name, value)
         super().on_headers_complete()

@@ -92,6 +92,7 @@ class RestCalls:
             base_url=self._public_url or str(request.base_url).rstrip("/").removesuffix("/api/v1").removesuffix("/ui"),
             source_ip=client.host if client else "",
             secure=request.url.scheme == "https",
+            client_subject=request.scope.get("extensions", {}).get("tls", {}).get("client_cert_name", ""),
             headers=headers,
             trace_header=headers.get(b"x-amzn-trace-id", b"").decode("latin-1"),
             policies_enforced=self.authenticator.enforced,

@@ -1,4 +1,4 @@
-"""Certificates for servers on this machine, signed by an authority made for the test."""
+"""Certificates for servers on this machine and their callers, signed by an authority made for the test."""
 
 from __future__ import annotations
 
@@ -15,33 +15,52 @@ DAYS = 2
 _NAMES = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
 
 
+class Authority:
+    """Its own certificate is the file `NAME.pem`, which whoever is called must trust."""
+
+    def __init__(self, directory: Path, name: str = "ca") -> None:
+        self._directory = directory
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _name(f"a test's authority {uuid.uuid4().hex}")  # OpenSSL takes two of one name for the same
+        constraints = x509.BasicConstraints(ca=True, path_length=0)
+        builder = _builder(self._name, self._name, self._key).add_extension(constraints, critical=True)
+        self.file = self._write(name, builder)
+
+    def issue(self, name: str, subject: x509.Name, *names: x509.GeneralName) -> tuple[Path, Path]:
+        """The files `NAME.pem` and `NAME.key`."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = _builder(subject, self._name, key)
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        key_file = self._directory / f"{name}.key"
+        pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        key_file.write_bytes(key.private_bytes(pem, pkcs8, serialization.NoEncryption()))
+        return self._write(name, builder), key_file
+
+    def issue_server(self, name: str = "server", *names: str) -> tuple[Path, Path]:
+        """The same, for localhost and these names."""
+        return self.issue(name, _name("localhost"), *_NAMES, *map(x509.DNSName, names))
+
+    def _write(self, name: str, builder: x509.CertificateBuilder) -> Path:
+        path = self._directory / f"{name}.pem"
+        path.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        return path
+
+
 def make_certificates(directory: Path, *names: str) -> Path:
     """`server.pem` and `server.key` for localhost and these names; returns the authority's, which whoever calls must
     trust."""
-    authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    name = f"a test's authority {uuid.uuid4().hex}"  # OpenSSL takes two authorities of one name for the same
-    authority = _builder(name, name, authority_key)
-    authority = authority.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    server = _builder("localhost", name, server_key)
-    server = server.add_extension(x509.SubjectAlternativeName([*_NAMES, *map(x509.DNSName, names)]), critical=False)
-    ca_file = directory / "ca.pem"
-    for path, builder in ((ca_file, authority), (directory / "server.pem", server)):
-        certificate = builder.sign(authority_key, hashes.SHA256())
-        path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (directory / "server.key").write_bytes(
-        server_key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return ca_file
+    authority = Authority(directory)
+    authority.issue_server("server", *names)
+    return authority.file
 
 
-def _builder(subject: str, issuer: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
-        .subject_name(_name(subject))
-        .issuer_name(_name(issuer))
+        .subject_name(subject)
+        .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))

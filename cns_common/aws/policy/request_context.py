@@ -21,6 +21,8 @@ def call_facts(call: Call, now_ms: int) -> dict[str, str | list[str]]:
     }
     if call.source_ip and not by_service:
         facts["aws:SourceIp"] = call.source_ip
+    if call.client_subject and not by_service:
+        facts["cns:ClientCertificateSubject"] = call.client_subject
     if call.user_agent:
         facts["aws:UserAgent"] = call.user_agent
     facts.update(_caller_facts(call.caller))

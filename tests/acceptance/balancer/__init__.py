@@ -1,0 +1,1 @@
+"""The service behind balancers, and its own TLS."""
