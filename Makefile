@@ -109,7 +109,7 @@ wheel: install ## the wheel, in build/dist: the same bytes for the same commit
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir build/dist .
 
 deb: wheel ## the Debian package, in build/debian: the program with its own environment, units, user
-	$(BIN)/python -m deploy.debian --date $$(git log -1 --format=%ct)
+	$(BIN)/python -m deploy.debian --date $$(git log -1 --format=%ct) --maintainer "$$(git log -1 --format='%an <%ae>')"
 
 sbom: $(VENV)/tools/sbom.done ## what each lock file installs, as CycloneDX in build/sbom
 	@mkdir -p build/sbom

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
 import uvloop
@@ -18,7 +20,7 @@ from cns_backend.sites.process import end_of_work, open_site, wait_until_acting
 from cns_backend.urls import base_url, write_address
 from cns_common.configuration.settings import Settings, load_settings, unread_settings
 from cns_common.data_directory import EXIT_DATA_IN_USE
-from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, OutcomeUnknown, StartError, StoreUnavailable
+from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, EXIT_SETTINGS_WRONG, OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.logs import set_up_logs
 from cns_common.process.gc_tuning import short_gc_pauses
 from cns_common.process.stop_limit import STOP_S_MAX, end_within
@@ -247,7 +249,8 @@ async def open_store(settings: Settings) -> StoreHost:
 
 
 async def print_first_key(settings: Settings, host: StoreHost) -> None:
-    """Create an account at the first start and print its key, once."""
+    """Create an account at the first start and print its key, once, or write it to `first_key_file`. Raises StartError
+    before there is an account if that file cannot be written."""
     from cns_cli.activity import run_recorded
     from cns_common.aws.auth.access_keys import described_key
     from cns_common.aws.auth.accounts import exports
@@ -255,13 +258,33 @@ async def print_first_key(settings: Settings, host: StoreHost) -> None:
     url = base_url(settings)
     _warn_of_auth_off(settings)
     if host.accounts.empty():
+        target = _first_key_output(settings.first_key_file)
         clock = host.backend.clock
         created = host.accounts.create(clock.now_ms())
         key = await run_recorded(settings, clock, "CreateAccount", created, described_key)
         account = settings.account_id if settings.auth == "off" else key.account
-        print(f"# account {account}; paste these lines, they are shown only now:")
-        print(exports(key, settings.region, url), end="", flush=True)
+        lines = exports(key, settings.region, url)
+        with target as output:
+            print(
+                f"# account {account}; paste these lines, they are shown only now:\n{lines}",
+                end="",
+                file=output,
+                flush=True,
+            )
+        if settings.first_key_file:
+            print(f"cns: the keys of account {account} are in {settings.first_key_file}", flush=True)
     _announce(settings, url, str(settings.data))
+
+
+def _first_key_output(path: Path | None) -> AbstractContextManager[TextIO]:
+    """Open the file, or take standard output. The file may be of another user, who alone reads it."""
+    if path is None:
+        return nullcontext(sys.stdout)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StartError(f"CNS_FIRST_KEY_FILE: cannot write {path}: {error.strerror}", EXIT_SETTINGS_WRONG) from error
+    return os.fdopen(descriptor, "a", encoding="utf-8")
 
 
 async def print_cluster_start(settings: Settings, backend: Backend) -> None:

@@ -52,7 +52,9 @@ SOCKET_PATH_BYTES_MAX = 107
 POOL_THREADS_MAX = 64
 """Threads of one delivery pool in one process, at its start and by control command."""
 _SECRET = frozenset({"smtp_url", "master_key", "metrics_token", "queue_secret", "remote_queues"})
-_PATHS = frozenset({"endpoint_hints", "data", "tls_cert", "tls_key", "client_ca", "ca_bundle", "events_dir"})
+_PATHS = frozenset(
+    {"endpoint_hints", "data", "tls_cert", "tls_key", "client_ca", "ca_bundle", "events_dir", "first_key_file"}
+)
 _LOCALSTACK: Mapping[str, object] = {
     "port": 4566,
     "auth": "off",
@@ -72,6 +74,8 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 6059
     data: Path = Path("data")
+    first_key_file: Path | None = None
+    """The file that the first start appends its access key to, made for its owner alone; none: standard output."""
     auth: Literal["on", "off"] = "on"
     compat: Literal["none", "localstack"] = "none"
     """localstack: LocalStack's port, pages, URLs and leniency, for its former users."""

@@ -18,13 +18,20 @@ def main(words: list[str]) -> int:
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "debian", help="it is emptied")
     parser.add_argument("--locks", nargs="+", default=["core", "cluster"], help="of requirements/; core is needed")
     parser.add_argument("--date", type=int, default=0, help="seconds since 1970 of all files")
+    parser.add_argument("--maintainer", default="root <root@localhost>", help="Name <address>")
     given = parser.parse_args(words)
     try:
         wheels = [given.wheel] if given.wheel else sorted((ROOT / "build" / "dist").glob("cns_cqs-*.whl"))
         if not wheels:
             raise Failure("there is no wheel in build/dist: make wheel")
-        tools = Path(sys.executable).parent
-        build = Build(wheel=wheels[-1], tools=tools, work=given.work, locks=given.locks, source_date_s=given.date)
+        build = Build(
+            wheel=wheels[-1],
+            tools=Path(sys.executable).parent,
+            work=given.work,
+            locks=given.locks,
+            source_date_s=given.date,
+            maintainer=given.maintainer,
+        )
         print(build.run())
     except Failure as failure:
         print(f"debian: {failure}", file=sys.stderr)

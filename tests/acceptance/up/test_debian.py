@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import cns as package
+from deploy.debian.package import MINORS
 from lab.harness.waiting import PATIENCE_S
 from tests import wheel
 
@@ -68,12 +69,13 @@ def root(tmp_path: Path) -> Iterator[Path]:
     yield directory
 
 
-def dpkg(root: Path, *words: str | Path) -> None:
+def dpkg(root: Path, *words: str | Path) -> str:
     forced = ("--force-script-chrootless", "--force-depends", "--force-confold", f"--log={root}/dpkg.log")
     done = subprocess.run(
         ["dpkg", f"--root={root}", *forced, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def version_by(program: Path) -> str:
@@ -82,7 +84,7 @@ def version_by(program: Path) -> str:
 
 
 def test_installed_upgraded_and_purged(deb: Path, root: Path) -> None:
-    dpkg(root, "--install", deb)
+    said = dpkg(root, "--install", deb)
     for program in ("opt/cns/bin/cns", "usr/bin/cns"):
         assert version_by(root / program) == f"cns {package.__version__}"
     (user,) = [line for line in (root / "etc/passwd").read_text().splitlines() if line.startswith("cns:")]
@@ -91,6 +93,9 @@ def test_installed_upgraded_and_purged(deb: Path, root: Path) -> None:
     data, config = root / "var/lib/cns", root / "etc/cns/cns.env"
     assert (data.stat().st_uid, data.stat().st_gid, stat.S_IMODE(data.stat().st_mode)) == (int(uid), int(gid), 0o700)
     assert (config.stat().st_gid, stat.S_IMODE(config.stat().st_mode)) == (int(gid), 0o640)
+    key = root / "etc/cns/first-key"
+    assert (key.stat().st_uid, key.stat().st_gid, stat.S_IMODE(key.stat().st_mode)) == (0, int(gid), 0o620)
+    assert "systemctl enable --now cns" in said and "cat /etc/cns/first-key" in said
     unit = (root / "lib/systemd/system/cns.service").read_text()
     assert "EnvironmentFile=-/etc/cns/cns.env" in unit
     assert (root / unit.partition("ExecStart=/")[2].split()[0]).exists()
@@ -103,7 +108,9 @@ def test_installed_upgraded_and_purged(deb: Path, root: Path) -> None:
     )
     assert "export AWS_ACCESS_KEY_ID=" in made.stdout
     config.write_text("CNS_PORT=7000\n")
-    dpkg(root, "--install", deb)
+    key.write_text("# a key\n")
+    assert "systemctl" not in dpkg(root, "--install", deb), "an upgrade tells nothing"
+    assert key.read_text() == "# a key\n"
     assert config.read_text() == "CNS_PORT=7000\n"
     dpkg(root, "--remove", "cns")
     assert not (root / "opt/cns").exists()
@@ -117,4 +124,18 @@ def test_what_is_in_it_belongs_to_root_and_is_dated(deb: Path) -> None:
     lines = [line.split() for line in listed.splitlines()]
     assert {line[1] for line in lines} == {"root/root"}
     assert {line[3] for line in lines} == {"2023-11-14"}
-    assert not [line[5] for line in lines if line[5].endswith((".c", ".pyx"))]
+    assert not [line[5] for line in lines if line[5].endswith((".c", ".pyx", ".pyc", "direct_url.json"))]
+
+
+def test_it_is_for_each_python_that_it_says(deb: Path, tmp_path: Path) -> None:
+    """It has the modules of each, with compiled ones of the version, and no more than one copy of what they share."""
+    control = subprocess.run(["dpkg-deb", "--field", deb, "Depends"], capture_output=True, text=True, check=True).stdout
+    assert "python3 (>= 3.11), python3 (<< 3.14)" in control
+    subprocess.run(["dpkg-deb", "--extract", deb, tmp_path], check=True)
+    shared = []
+    for minor in MINORS:
+        site = tmp_path / f"opt/cns/lib/python3.{minor}/site-packages"
+        compiled = {path.name for path in site.rglob("*.so") if ".cpython-3" in path.name}
+        assert {name.partition(".cpython-3")[2][:2] for name in compiled} == {str(minor)}
+        shared.append((site / "cns_cli/main.py").stat().st_ino)
+    assert len(set(shared)) == 1

@@ -6,10 +6,12 @@ import ctypes
 import os
 import signal
 import socket
+import stat
 from pathlib import Path
 
 import pytest
 
+from cns_pytest.processes import exports
 from lab.harness.endpoints import Endpoint
 from lab.harness.ports import free_port
 from lab.harness.running import Up, running, start
@@ -67,6 +69,34 @@ def test_what_the_first_start_prints_works(tmp_path: Path) -> None:
         assert service.environment == {}, "secrets are shown once"
         service.environment.update(keys)
         assert "QueueUrls" not in service.client("sqs").list_queues()
+
+
+def test_the_first_key_goes_to_a_file_that_the_service_cannot_read(tmp_path: Path) -> None:
+    """As the Debian package has it: of another user, who let the service append."""
+    file = tmp_path / "first-key"
+    named = {"CNS_FIRST_KEY_FILE": str(file)}
+    with running(tmp_path / "made", environment=named) as service:
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.write_text("# kept\n")
+    file.chmod(0o200)
+    with running(tmp_path / "data", environment=named, first=without_override) as service:
+        assert service.environment == {}
+        assert str(file) in service.said() and "SECRET" not in service.said()
+        text = file.read_text()
+        assert text.startswith("# kept\n# account ")
+        service.environment.update(exports(text))
+        assert "QueueUrls" not in service.client("sqs").list_queues()
+    with running(tmp_path / "data", environment=named) as service:
+        assert file.read_text() == text, "an account is there: nothing is written"
+
+
+def test_there_is_no_account_if_the_file_for_its_key_cannot_be_written(tmp_path: Path) -> None:
+    missing = {"CNS_FIRST_KEY_FILE": str(tmp_path / "none" / "first-key")}
+    ends_saying(
+        start(tmp_path / "data", environment=missing), EXIT_SETTINGS_WRONG, "CNS_FIRST_KEY_FILE", "No such file"
+    )
+    with running(tmp_path / "data") as service:
+        assert service.environment, "the first start that ends well"
 
 
 @pytest.mark.extended
