@@ -27,6 +27,7 @@ COMMANDS = {
     "topic": "cns_cli.remote.topic:app",
     "subscriptions": "cns_cli.remote.subscriptions:app",
     "publish": "cns_cli.remote.topic:publish",
+    "config": "cns_cli.config.command:app",
     "dead-letters": "cns_cli.remote.dead_letters:app",
     "status": "cns_cli.overview.status:status",
     "top": "cns_cli.overview.top:top",

@@ -26,6 +26,7 @@ import typer
 
 from cns.client import ApiError, Client, Credentials
 from cns.client.connection import find_caller
+from cns.client.values import Caller
 from cns_cli.output import refuse
 from cns_common.errors import UNREADABLE
 
@@ -127,15 +128,18 @@ class Service:
 
     def run(self, work: Callable[[Client], Result]) -> Result:
         """Return the result of `work`. A refusal, or no answer of the service, ends the command with one line."""
+        return self.run_as(lambda client, _found, _caller: work(client))
+
+    def run_as(self, work: Callable[[Client, StoredProfile, Caller], Result]) -> Result:
+        """As `run`, for work that needs the settings of the connection and the caller."""
         try:
             found = find_profile(self.profile, self.url, self.region, os.environ)  # noqa: TID251  # variables of AWS SDKs, no settings
             credentials = Credentials(key_id=found.key_id, secret=found.secret, token=found.token)
-            account = find_caller(found.url, credentials).account
-            if not account:
+            caller = find_caller(found.url, credentials)
+            if not caller.account:
                 raise UsageError("an operator token cannot use queues and topics: use an access key")
-            client = Client(found.url, account, credentials, region=found.region)
-            with client:
-                return work(client)
+            with Client(found.url, caller.account, credentials, region=found.region) as client:
+                return work(client, found, caller)
         except UsageError as error:
             refuse(error)
         except ApiError as error:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cns_backend.backend import Backend
     from cns_backend.sites.membership import SiteMembership
     from cns_backend.store_host import StoreHost
+    from cns_common.aws.front_door import FrontDoor
     from cns_server.listener import Listeners
     from cns_server.standby import Standby
 
@@ -88,6 +89,7 @@ async def run_api_with_store(process: ServiceProcess) -> None:
     host = await open_store(settings)
     await print_first_key(settings, host)
     api = await Api.build(settings, host.backend)
+    await apply_init_file(settings, host.backend, api.front)
     process.ready()
     with short_gc_pauses():
         await api.serve(process.listeners.duplicates(), _stop_signal(settings), process.listeners.close)
@@ -143,6 +145,7 @@ async def _serve_api(
             if settings.store == "cassandra":
                 await print_cluster_start(settings, backend)
             api = await Api.build(settings, backend)
+            await apply_init_file(settings, backend, api.front)
         if standby is not None:
             await standby.stop()
         process.ready()
@@ -285,6 +288,14 @@ def _first_key_output(path: Path | None) -> AbstractContextManager[TextIO]:
     except OSError as error:
         raise StartError(f"CNS_FIRST_KEY_FILE: cannot write {path}: {error.strerror}", EXIT_SETTINGS_WRONG) from error
     return os.fdopen(descriptor, "a", encoding="utf-8")
+
+
+async def apply_init_file(settings: Settings, backend: Backend, front: FrontDoor) -> None:
+    """Make what `CNS_INIT` declares, before the first call is answered. Raises StartError."""
+    if settings.init is not None:
+        from cns_cli.config.at_start import apply_file  # slow to import
+
+        await apply_file(settings.init, settings, backend, front)
 
 
 async def print_cluster_start(settings: Settings, backend: Backend) -> None:

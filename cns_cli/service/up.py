@@ -30,6 +30,7 @@ def up(
     public_url: Annotated[str | None, typer.Option(help="Start of returned URLs. Default: the Host header.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: serve https.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
+    init: Annotated[Path | None, typer.Option(help="Make what this file declares: see `cns config`.")] = None,
     test_clock: Annotated[bool, typer.Option("--test-clock", help="POST /_cns/clock advances time.")] = False,
     until_input_ends: UntilInputEnds = False,
 ) -> None:
@@ -45,6 +46,7 @@ def up(
         "PUBLIC_URL": public_url,
         "TLS_CERT": tls_cert,
         "TLS_KEY": tls_key,
+        "INIT": init,
         "TEST_CLOCK": "true" if test_clock else None,
     }
     options = {f"CNS_{name}": str(value) for name, value in given.items() if value is not None}

@@ -53,7 +53,7 @@ POOL_THREADS_MAX = 64
 """Threads of one delivery pool in one process, at its start and by control command."""
 _SECRET = frozenset({"smtp_url", "master_key", "metrics_token", "queue_secret", "remote_queues"})
 _PATHS = frozenset(
-    {"endpoint_hints", "data", "tls_cert", "tls_key", "client_ca", "ca_bundle", "events_dir", "first_key_file"}
+    {"endpoint_hints", "data", "tls_cert", "tls_key", "client_ca", "ca_bundle", "events_dir", "first_key_file", "init"}
 )
 _LOCALSTACK: Mapping[str, object] = {
     "port": 4566,
@@ -104,6 +104,8 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
     """Whether connections without a certificate are refused, those of probes and of commands on this machine too."""
     ca_bundle: CaBundle = None
     """PEM: certificates to trust, besides the system's authorities, in outgoing TLS connections."""
+    init: FilePath | None = None
+    """A file for `cns config apply`, which is applied at each start before calls are answered."""
     test_clock: bool = False
     master_key: MasterKey = ""
     """Base64 of 32 bytes that seal stored secrets; empty: the file `master.key` in the data directory."""

@@ -65,7 +65,7 @@ _COUNTS = frozenset(
         "ApproximateNumberOfMessagesDelayed",
     }
 )
-_READ_ONLY = _COUNTS | {"QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"}
+READ_ONLY = _COUNTS | {"QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"}
 
 
 def unknown_attribute(name: str) -> RequestError:
@@ -114,7 +114,7 @@ _REMOVABLE: Mapping[str, Callable[[str], str]] = {
     REQUIRES: _required,
 }
 """An empty value removes these."""
-_READABLE = _READ_ONLY | _NUMBERS.keys() | _CHOICES.keys() | _REMOVABLE.keys() | {ENGINE}
+_READABLE = READ_ONLY | _NUMBERS.keys() | _CHOICES.keys() | _REMOVABLE.keys() | {ENGINE}
 
 
 # -- given attributes -------------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""`cns config …`: a file of queues, topics and subscriptions, and its comparison with a service."""
