@@ -1,6 +1,6 @@
 """The table of causes: why a subscription does not get a message, in words for a person, and what to do.
 
-Metrics, events, logs, `cns explain`, pages, reports and docs/operations.md have these codes and these words.
+Metrics, events, logs, `cns explain`, pages, reports and docs/operations/monitoring.md have these codes and these words.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class SiteOperator:
         if now_ms > by_ms:
             raise ValueError(
                 f"{lacks}: longer ago than Cassandra keeps tombstones, so deleted messages would come back."
-                f" Empty its nodes and replace them (docs/operations.md), {command}, then add --repaired"
+                f" Empty its nodes and replace them (docs/operations/cluster.md), {command}, then add --repaired"
             )
         if gap.until_ms > now_ms:
             raise ValueError(f"{lacks}, and the gap still goes on: {repair} after that time")

@@ -96,7 +96,7 @@ def _health(response: httpx.Response) -> CheckResult:
     reasons = "; ".join(report.get("reasons", ()))
     text = f"{report.get('status')}{': ' if reasons else ''}{reasons}"
     return CheckResult(
-        "health", level, text, "" if level == "ok" else "docs/operations.md, Health, says what to do for each reason"
+        "health", level, text, "" if level == "ok" else "docs/operations/monitoring.md says what to do for each reason"
     )
 
 

@@ -1,4 +1,4 @@
-"""Every metric of every process. docs/operations.md has the same table for readers; a test compares the two."""
+"""Every metric of every process. A test compares it with the table of docs/operations/monitoring.md, for readers."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def settings_page() -> str:
         rows.append((f"`CNS_{name.upper()}`", default, texts.get(name, "")))
     return _page(
         "Settings",
-        "Environment variables; [what they are for](../operations.md#settings).",
+        "Environment variables; [what they are for](../operations/reference.md#settings).",
         ("variable", "default", ""),
         rows,
     )
@@ -42,7 +42,7 @@ def metrics_page() -> str:
     rows = [(f"`{m.name}`", m.kind, ", ".join(f"`{label}`" for label in m.labels), m.help) for m in METRICS.values()]
     return _page(
         "Metrics",
-        "On `/metrics`; [how to read them](../operations.md#watching).",
+        "On `/metrics`; [how to read them](../operations/monitoring.md#watching).",
         ("metric", "kind", "labels", ""),
         rows,
     )
@@ -75,7 +75,7 @@ def events_page() -> str:
 
 
 def commands_page() -> str:
-    parts = ["# Commands\n\nEach has `--help`; [exit codes](../operations.md#exit-codes).\n"]
+    parts = ["# Commands\n\nEach has `--help`; [exit codes](../operations/reference.md#exit-codes).\n"]
     root = typer.main.get_command(app)
     for words, command in _commands(("cns",), root):
         if hasattr(command, "list_commands"):

@@ -56,7 +56,7 @@ class ComposedService(Service):
         return run(command, check=check)
 
     def up(self) -> None:
-        """Bring it up step by step, as in docs/operations.md: this podman-compose ignores conditions."""
+        """Bring it up step by step, as in docs/operations/install.md: this podman-compose ignores conditions."""
         self.compose("up", "-d", "cassandra", "redis")
         wait_until(lambda: self.is_healthy("cassandra") and self.is_healthy("redis"), self.said)
         self.compose("up", "-d", "schema")

@@ -1,5 +1,5 @@
 """A node that missed deletes for longer than `gc_grace_seconds`: on its old data it brings deleted messages back;
-emptied and replaced, as docs/operations.md says, it does not. Run by `make test-ring`."""
+emptied and replaced, as docs/operations/cluster.md says, it does not. Run by `make test-ring`."""
 
 from __future__ import annotations
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import yaml
 
 from cns_common.metrics.catalogue import METRICS
+from tests.operator_docs import TEXT, section
 from tests.promql import DASHBOARDS, DEPLOY, Expression, dashboard_expressions, parse, rule_expressions, rules
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 OF_PROMETHEUS = {"up": {"job", "instance"}}
 ADDED = {"process", "le", "instance", "job"}
 """Labels of any sample, of a histogram's buckets, and of the scrape."""
@@ -74,9 +73,7 @@ def test_every_alert_says_how_bad_it_is_and_is_in_the_guide() -> None:
     alerts = {rule["alert"]: rule for rule in rules() if "alert" in rule}
     assert {rule["labels"]["severity"] for rule in alerts.values()} == {"critical", "warning", "info"}
     assert all(rule["annotations"]["summary"] for rule in alerts.values())
-    table = re.search(r"\n## Alerts and dashboards\n(.*?)\n## ", PAGE, re.DOTALL)
-    assert table is not None
-    named = re.findall(r"`(Cns\w+)`", table[1])
+    named = re.findall(r"`(Cns\w+)`", section("Alerts and dashboards"))
     assert sorted(named) == sorted(alerts)
 
 
@@ -86,7 +83,7 @@ def test_a_scrape_carries_the_token_under_the_job_name_of_the_rules(name: str) -
     (job,) = yaml.safe_load((DEPLOY / "prometheus" / name).read_text())["scrape_configs"]
     assert job["job_name"] == "cns" and job.get("metrics_path", "/metrics") == "/metrics"
     assert job["authorization"]["type"] == "Bearer" and job["authorization"]["credentials_file"]
-    assert f"deploy/prometheus/{name}" in PAGE or f"`{name}`" in PAGE
+    assert f"deploy/prometheus/{name}" in TEXT or f"`{name}`" in TEXT
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from tests.integration.errors.api_calls import URL
 from tests.integration.errors.api_forms import ACCOUNT, HOST, cluster_api
 
 PUBLISHED_S = 10.0
-"""The limit that docs/operations.md states."""
+"""The limit that docs/operations/one-machine.md states."""
 LATER_S = 60.0
 HOURS_S = 36_000.0
 BODY_BYTES_MAX = 12_000

@@ -1,4 +1,4 @@
-"""Each command that prints data has `--json`, whose members docs/operations.md names."""
+"""Each command that prints data has `--json`, whose members docs/operations/reference.md names."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cns_cli.main import app
+from tests.operator_docs import section
 from tests.unit.cli.test_help import ALL
 
 WITHOUT: Mapping[str, str] = {
@@ -24,8 +25,7 @@ WITHOUT: Mapping[str, str] = {
 }
 REMOTE = ("queue", "topic", "subscriptions", "dead-letters", "publish")
 """They print what the REST API answers; its document is checked elsewhere."""
-TEXT = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
-SECTION = TEXT.partition("## JSON of commands")[2].partition("\n## ")[0]
+SECTION = section("JSON of commands")
 NO_EVENTS: Mapping[str, str | None] = {"CNS_EVENTS": "off", "CNS_DATA": None}
 RUN = CliRunner()
 
@@ -49,7 +49,7 @@ def test_each_command_has_json(words: tuple[str, ...], command: Any) -> None:
     has = any("--json" in option.opts for option in command.params)
     assert has != (name in WITHOUT), f"cns {name}: give it --json and print one value per line"
     if has and words[0] not in REMOTE:
-        assert name in MEMBERS, f"cns {name} is not in the table of docs/operations.md"
+        assert name in MEMBERS, f"cns {name} is not in the table of docs/operations/reference.md"
 
 
 def test_the_table_names_no_other_commands() -> None:

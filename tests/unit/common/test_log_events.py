@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import cns
+from tests.operator_docs import section
 
 ROOT = Path(cns.__file__).parents[1]
 PACKAGES = (
@@ -77,9 +78,7 @@ def test_events_are_facts_in_the_past_tense() -> None:
 
 
 def test_the_operations_guide_has_each_event_with_its_levels() -> None:
-    guide = (ROOT / "docs" / "operations.md").read_text()
-    section = guide.partition("## Log events\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `([a-z_.]+)` \| ([^|]+) \| ([^|]+) \|", section, re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z_.]+)` \| ([^|]+) \| ([^|]+) \|", section("Log events"), re.MULTILINE)
     assert [name for name, _, _ in rows] == sorted(name for name, _, _ in rows)
     assert {name: set(levels.split(", ")) for name, levels, _ in rows} == logged()
     assert all(meaning.strip() for _, _, meaning in rows)

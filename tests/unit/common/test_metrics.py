@@ -17,6 +17,7 @@ from cns_common.metrics.catalogue import API_CALLS, DELIVERIES, DELIVERY_SECONDS
 from cns_common.metrics.model import Counters, Metric, Sample
 from cns_common.metrics.page import FOREIGN_HELP, page, process_samples
 from cns_workers.stats import Stats
+from tests.operator_docs import TEXT
 
 ROOT = Path(cns.__file__).parents[1]
 PRODUCT = ("cns", "cns_backend", "cns_common", "cns_server", "cqs", "workers")
@@ -149,8 +150,7 @@ def test_each_metric_is_counted_somewhere() -> None:
 
 
 def test_the_operations_guide_has_every_metric_with_its_labels() -> None:
-    guide = (ROOT / "docs" / "operations.md").read_text()
-    table = guide.partition("| metric | |")[2].partition("\n\n")[0]
+    table = TEXT.partition("| metric | |")[2].partition("\n\n")[0]
     documented = re.findall(r"`((?:cns|process)_\w+)(?:\{([\w,]+)\})?`", table)
     assert {name: tuple(filter(None, labels.split(","))) for name, labels in documented if name in METRICS} == {
         name: metric.labels for name, metric in METRICS.items()

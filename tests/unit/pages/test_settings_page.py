@@ -1,16 +1,15 @@
-"""docs/operations.md names every setting: in a table, or as an option of `cns up`; and none that is not there."""
+"""docs/operations names every setting: in a table, or as an option of `cns up`; and none that is not there."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from pathlib import Path
 
 from cns_cli.service.up import up
 from cns_common.configuration.settings import Settings
+from tests.operator_docs import TEXT
 
-PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
-ROWS = re.findall(r"^\| (`CNS_[^|]*)\|", PAGE, re.MULTILINE)
+ROWS = re.findall(r"^\| (`CNS_[^|]*)\|", TEXT, re.MULTILINE)
 NAMED = {name.lower() for row in ROWS for name in re.findall(r"`CNS_(\w+)`", row)}
 SETTINGS = set(Settings.model_fields)
 OTHERS = "servers_"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from cns.delivery.failure_causes import CAUSES, End, FinalCause, RetryChance
 from cns.endpoints.outcome import Cause
+from tests.operator_docs import TEXT
 
 ROOT = Path(__file__).parents[3]
-OPERATIONS = ROOT / "docs" / "operations.md"
 TABLE = "cns/delivery/failure_causes.py"
 PACKAGES = ("cns", "workers", "cns_backend", "cns_server", "cns_cli", "cns_pipeline")
 ENDINGS = set(FinalCause) - {FinalCause.RECEIVES}  # a usual word
@@ -75,6 +75,6 @@ def test_the_table_tells_which_failures_are_tried_again() -> None:
 
 
 def test_operators_read_the_same_words() -> None:
-    table = OPERATIONS.read_text().partition("| code | in words |")[2].partition("\n\n")[0]
+    table = TEXT.partition("| code | in words |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) ?\| (.*) \|$", table, re.MULTILINE)
     assert rows == [(code, one.title, one.advice, one.retry) for code, one in CAUSES.items()]
