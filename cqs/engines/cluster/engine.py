@@ -18,6 +18,7 @@ from cqs.engines.cluster.ownership.background import BackgroundWork
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.servers.pool import CacheServers
 from cqs.engines.cluster.standard import StandardQueues
+from cqs.engines.cluster.transfer import ClusterTransfer
 from cqs.engines.contract import (
     Capabilities,
     Change,
@@ -72,6 +73,7 @@ class ClusterEngine(LocalEngine):
         self.work = work
         self._clock = clock
         self._skew = skew
+        self.transfer = ClusterTransfer(self, rows, servers.router, fifo.transfer)
 
     def _queues_of_kind(self, q: QueueRef) -> StandardQueues | FifoQueues:
         return self._fifo if q.fifo else self._standard

@@ -16,7 +16,8 @@ COUNTER_BITS = 20
 
 SHARD_MARK = "#"
 
-_HANDLE = re.compile(rb"([0-9a-f]{16})\.([0-9]{1,18})\.([0-9a-f]{30})([0-9a-f]{12})\Z")
+_HANDLE = re.compile(rb"([0-9a-f]{16})\.([0-9]{1,18})\.([0-9a-f]{30})([0-9a-f]{12,16})\Z")
+"""A number of more than 12 digits is of a FIFO message that came from an embedded store."""
 
 
 class MessageLocation(NamedTuple):

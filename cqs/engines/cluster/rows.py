@@ -95,6 +95,11 @@ class MessageRows:
         self._seals: set[asyncio.Task[None]] = set()
         self._last_write_us = 0
 
+    def with_own_buckets(self) -> MessageRows:
+        """The same process with buckets of its own, which may begin at any time in the past. Only for a new generation
+        of a queue: a bucket's name would be used twice in an older one."""
+        return MessageRows(self._cassandra, self._clock, self.node)
+
     async def close(self) -> None:
         await cancel_and_wait(self._seals)
 

@@ -39,6 +39,7 @@ from cqs.engines.embedded.maintenance import STEP_ROWS_MAX, maintain
 from cqs.engines.embedded.receive import EmbeddedReceive, ReceiveStage
 from cqs.engines.embedded.settle import EmbeddedSettle, SettleStage
 from cqs.engines.embedded.transaction import TransactionState
+from cqs.engines.embedded.transfer import EmbeddedTransfer
 from cqs.engines.long_poll import LocalLongPolls
 from cqs.engines.options import EngineOption
 from cqs.engines.waiters import LocalWaiter, WaiterRegistry
@@ -69,6 +70,7 @@ class EmbeddedEngine(LocalEngine):
         self._clock = clock
         self._waiters = WaiterRegistry(clock)
         self._state = TransactionState(database, self._waiters, clock)
+        self.transfer = EmbeddedTransfer(self, database, self._state)
         self._settle_stage = database.stage(SettleStage(self._state).run, grows=lambda request: request.grows)
         self._receive_stage = database.stage(ReceiveStage(self._state).run, grows=lambda _: False)
 

@@ -28,6 +28,16 @@ class NumberSequence:
         self._next = number + 1
         return number
 
+    @property
+    def next(self) -> int:
+        """Above every number taken in this data directory."""
+        return self._next
+
+    def rise_to(self, number: int) -> int:
+        """Take no number below this one. Returns the number of starts that numbers of later starts must exceed."""
+        self._next = max(self._next, number)
+        return self._next >> _COUNTER_BITS
+
 
 def make_handle(seq: int, lease: int) -> bytes:
     return _HANDLE.pack(seq, lease)

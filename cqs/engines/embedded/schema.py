@@ -120,6 +120,11 @@ REDELAY = (
 )
 REPLACE_BODY = "UPDATE bodies SET body = ? WHERE seq = ?"
 
+# -- a move to another engine ------------------------------------------------------------------------------------------
+ALL_SEQS = "SELECT seq FROM slots WHERE line = ?"
+ORIGINALS = "SELECT until, key, id, seq FROM dedup WHERE line = ? AND until > ? ORDER BY until, seq"
+RAISE_BOOT = "UPDATE meta SET boot = max(boot, ?)"
+
 # -- peek and maintenance ---------------------------------------------------------------------------------------------
 PEEK_DUE = (
     f"SELECT s.due, {_DELIVERY} FROM slots s JOIN bodies b USING (seq)"

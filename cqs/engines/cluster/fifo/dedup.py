@@ -65,6 +65,10 @@ class DedupWindow:
     def all(self) -> list[DedupRecord]:
         return list(self._ends)
 
+    def known(self, now_ms: int) -> list[DedupRecord]:
+        """The records that `find` finds."""
+        return [one for one in self._ends if self.find(one.key, now_ms) is one]
+
 
 class ReceiveAttempts:
     """Receives with an attempt id, by that id and by their lease."""

@@ -18,6 +18,7 @@ from cqs.engines.cluster.fifo.log_time import LogTime
 from cqs.engines.cluster.fifo.order import QueuedMessage
 from cqs.engines.cluster.fifo.snapshots import Snapshots
 from cqs.engines.cluster.fifo.state import FifoState
+from cqs.engines.cluster.fifo.transfer import FifoTransfer
 from cqs.engines.cluster.ids import MessageLocation, parse_location
 from cqs.engines.cluster.known_queues import ClusterKnownQueues
 from cqs.engines.cluster.rows import MessageRows
@@ -73,6 +74,7 @@ class FifoQueues:
         self._hinted: set[str] = set()
         self._steps_skipped = 0
         self.waiters = WaiterRegistry(clock)
+        self.transfer = FifoTransfer(rows, time, self._log)
 
     # -- sending ------------------------------------------------------------------------------------------------------
 

@@ -105,6 +105,13 @@ class CommandLog:
         if self._next_slot != schema.DROPPED_SLOT:
             await self._snapshots.drop(self.queue_id, self._next_slot)
 
+    async def go_on_from(self, snapshot: bytes) -> None:
+        """Replace the state. Only while no other process uses the queue, and not before the log's first slot."""
+        async with self._lock:
+            await self._catch_up()
+            await self._snapshots.write(self.queue_id, self._next_slot, snapshot)
+            self._reset()
+
     async def close(self) -> None:
         """Wait for running appends, reads and snapshots."""
         while tasks := [*self._reads, *[task for task in (self._append_task, self._snapshot_task) if task is not None]]:

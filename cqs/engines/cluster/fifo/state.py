@@ -8,7 +8,7 @@ its visibility times are shifted by the difference.
 from __future__ import annotations
 
 from cqs.engines.cluster.fifo import commands as c
-from cqs.engines.cluster.fifo.dedup import DedupWindow, ReceiveAttempts
+from cqs.engines.cluster.fifo.dedup import DedupRecord, DedupWindow, ReceiveAttempts
 from cqs.engines.cluster.fifo.encoding import SnapshotHead, Steps, StoredSnapshot, at_once, encode_steps
 from cqs.engines.cluster.fifo.order import MessageOrder, QueuedMessage
 from cqs.engines.contract import FIFO_DELAY_MS_MAX, IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome, RejectedEntry, SentEntry
@@ -35,6 +35,14 @@ class FifoState:
         state = cls()
         state.dropped = True
         return state
+
+    @property
+    def next_seq(self) -> int:
+        return self._next_seq
+
+    def originals(self, now_ms: int) -> list[DedupRecord]:
+        """The messages of which a duplicate would be found."""
+        return self._dedup.known(now_ms)
 
     def snapshot(self) -> bytes:
         return at_once(self.snapshot_steps())

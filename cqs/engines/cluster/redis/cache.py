@@ -335,6 +335,12 @@ class RedisCache(Cache):
         answer = await self._call(calls.HELD, shard, self._times(self._clock.now_ms()), behind, MESSAGES_PER_CALL)
         return _messages(answer)
 
+    async def states(self, shard: QueueShard, locations: Sequence[MessageLocation]) -> list[CachedMessage]:
+        """The messages as known here. Those that are not, are left out."""
+        words = await self._call(calls.STATES, shard, *[location.member for location in locations])
+        known = [field for four in zip(*[iter(words)] * 4, strict=True) if four[1] for field in four]
+        return _messages(known)
+
     async def begin_epoch(self, shard: QueueShard, generation: int, filler: str) -> int:
         registry = self._registry(self.epoch)
         known = await self.has_content(self.epoch)

@@ -310,6 +310,21 @@ return 1
 """
 )
 
+STATES = """
+-- visibility and deliveries of members; an empty visibility for one that is not known
+if not current() then return {} end
+local answer = {}
+for i = 2, #ARGV do
+  local due = redis.call('ZSCORE', z, ARGV[i])
+  local deliveries, _, first_at = delivered(ARGV[i])
+  table.insert(answer, ARGV[i])
+  table.insert(answer, due and string.format('%.0f', due) or '')
+  table.insert(answer, deliveries)
+  table.insert(answer, string.format('%.0f', first_at))
+end
+return answer
+"""
+
 HELD = """
 -- a page of the messages in flight, soonest due first
 if not current() then return {} end

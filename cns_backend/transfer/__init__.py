@@ -1,0 +1,1 @@
+"""Moves one installation between a data directory and a cluster (ADR 0039)."""
