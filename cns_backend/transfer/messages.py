@@ -69,10 +69,10 @@ async def digest(side: Side, queue: Queue, cut_ms: int) -> QueueDigest:
     """What the queue has in the store. `cut_ms` is that of its copy."""
     tally = _Tally(_ref(side, queue), cut_ms)
     transfer = _transfer(side)
-    async for page in transfer.messages(tally.ref, cached=False):
-        tally.add(page)
     if queue.fifo:
         tally.remember(await transfer.memory(tally.ref, cut_ms - UNCOMPARED_MS))
+    async for page in transfer.messages(tally.ref, cached=False):
+        tally.add(page)
     return tally.digest()
 
 

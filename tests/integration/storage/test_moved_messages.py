@@ -92,7 +92,7 @@ async def test_messages_in_each_state_move(tmp_path: Path, origin: str, destinat
     clock = Clock(test=True)
     queue = queue_named("q")
     q = ref_of(queue)
-    async with opened(origin, tmp_path / "a", clock) as source, opened(destination, tmp_path / "b", clock) as target:
+    async with opened(origin, tmp_path / "a", clock) as source:
         now_ms = clock.now_ms()
         await source.queues.send(q, [entry(now_ms, n, f"tenant {n % 3}", age_ms=9 - n) for n in range(6)], now_ms)
         await source.queues.send(q, [entry(now_ms, 6, delay_ms=600_000)], now_ms)
@@ -101,6 +101,7 @@ async def test_messages_in_each_state_move(tmp_path: Path, origin: str, destinat
         again_ms = clock.now_ms()
         again = await source.queues.receive(q, 1, again_ms + HIDE_MS, again_ms)
         before = {one.id: one for one in await all_of(source, q, again_ms)}
+    async with opened(origin, tmp_path / "a", clock) as source, opened(destination, tmp_path / "b", clock) as target:
         assert await move(source, target, queue) == 7
         after_ms = clock.now_ms()
         after = {one.id: one for one in await all_of(target, q, after_ms)}

@@ -112,6 +112,11 @@ class CommandLog:
             await self._snapshots.write(self.queue_id, self._next_slot, snapshot)
             self._reset()
 
+    async def unload(self) -> None:
+        """Free the memory of the state: the next call reads it again."""
+        async with self._lock:
+            self._reset()
+
     async def close(self) -> None:
         """Wait for running appends, reads and snapshots."""
         while tasks := [*self._reads, *[task for task in (self._append_task, self._snapshot_task) if task is not None]]:

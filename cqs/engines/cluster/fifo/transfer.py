@@ -28,7 +28,8 @@ class FifoTransfer:
 
     async def messages(self, q: QueueRef) -> AsyncIterator[list[MovedMessage]]:
         to_process = await self._converter(1)
-        state = await self._log(q.id).catch_up()
+        log = self._log(q.id)
+        state = await log.catch_up()
         messages = iter(list(state.order.messages.values()))
         while some := list(islice(messages, PAGE_ROWS)):
             rows = await self._rows.read(q.id, [parse_location(one.location) for one in some])
@@ -46,6 +47,7 @@ class FifoTransfer:
                 for one in some
                 if parse_location(one.location) in rows  # else it was purged, or is older than any retention
             ]
+        await log.unload()
 
     async def memory(self, q: QueueRef, now_ms: int) -> FifoMemory:
         to_log, to_process = await self._converter(-1), await self._converter(1)
