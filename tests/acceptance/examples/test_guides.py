@@ -17,7 +17,7 @@ from lab.harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 GUIDES = ROOT / "docs" / "guides"
-PORTS = ("6060", "6070", "4566")
+PORTS = ("6060", "6070", "4566", "6443")
 """Ports that the pages name; a run takes free ones instead."""
 ANY = "…"
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
