@@ -7,15 +7,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
 from cns_backend.engines import CLUSTER_ENGINES, ClusterServers
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.schema import keyspace_text
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
+from cns_common.errors import CnsError
 from cqs.engines.cassandra import schema as shared
 from cqs.engines.cassandra.clock_skew import open_clock_skew
 from cqs.engines.contract import LocalEngine
 from lab.harness.servers import Ring, fresh_keyspace
+from lab.harness.waiting import PATIENCE_S
 
 TABLES = (*shared.TABLES, *(table for kind in CLUSTER_ENGINES.values() for table in kind().tables))
 
@@ -47,17 +51,30 @@ class Place(NamedTuple):
 
 async def make_keyspace(ring: Ring, copies: int = 0) -> CassandraAddress:
     """A keyspace with the engines' tables, with so many copies of each row, by default one a node. It goes with the
-    ring."""
+    ring. A node that was suspended or restarted may take longer than one try to agree on a table."""
     hosts = tuple(host for host, _ in ring.addresses)
     place = CassandraAddress(hosts=hosts, port=ring.addresses[0][1], keyspace=fresh_keyspace())
-    bare = await Cassandra.open(place, keyspace=False)
-    await bare.run_schema(keyspace_text(place, copies or len(hosts)))
-    await bare.close()
-    cassandra = await Cassandra.open(place)
-    for text in TABLES:
-        await cassandra.run_schema(text)
-    await cassandra.close()
+    async for attempt in AsyncRetrying(
+        retry=retry_if_exception_type(CnsError), wait=wait_fixed(1), stop=stop_after_delay(PATIENCE_S), reraise=True
+    ):
+        with attempt:
+            await _make_tables(place, copies or len(hosts))
     return place
+
+
+async def _make_tables(place: CassandraAddress, copies: int) -> None:
+    """Each statement may be run again."""
+    bare = await Cassandra.open(place, keyspace=False)
+    try:
+        await bare.run_schema(keyspace_text(place, copies))
+    finally:
+        await bare.close()
+    cassandra = await Cassandra.open(place)
+    try:
+        for text in TABLES:
+            await cassandra.run_schema(text)
+    finally:
+        await cassandra.close()
 
 
 @asynccontextmanager
