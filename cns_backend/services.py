@@ -114,8 +114,8 @@ def notification_service(
     events: EventSink,
     local_queues: LocalQueues | None = None,
 ) -> NotificationService:
-    guard = AddressGuard(settings.networks())
-    reach = partial(is_unreachable, guard)
+    guard = AddressGuard(settings.networks(), by_name=settings.names_go_to_proxy)
+    reach = partial(is_unreachable, guard, proxy=settings.egress())
     service = NotificationService(
         stores=backend,
         queue=port,

@@ -155,7 +155,7 @@ STAGES = (
         f"--ignore={OF_QUEUES}",
         INTEGRATION,
         gate=GATE,
-        needs=("cassandra", "redis", "exim", "namespaces"),
+        needs=("cassandra", "redis", "exim", "namespaces", "tinyproxy"),
     ),
     tests(
         "acceptance-calls",

@@ -92,6 +92,16 @@ CAUSES: Mapping[str, FailureCause] = {
         "the subscription got too many mails in a second and is suspended",
         "Its reader must confirm it again. CNS_MAIL_RATE is the limit.",
     ),
+    Cause.EGRESS_PROXY: FailureCause(
+        "the egress proxy is away, or refuses this service",
+        "Check that it runs, and CNS_EGRESS_PROXY. Messages wait for it for 14 days.",
+        RetryChance.YES,
+    ),
+    Cause.EGRESS_ROUTE: FailureCause(
+        "the egress proxy does not reach the endpoint, or may not",
+        "Look at the proxy's log and its rules. Messages wait for an hour.",
+        RetryChance.YES,
+    ),
     Cause.REFUSED_ADDRESS: FailureCause(
         "the endpoint's address is private", "Allow its network by CNS_ALLOWED_NETWORKS.", RetryChance.OF_REMOTE_QUEUE
     ),

@@ -95,6 +95,7 @@ class Redelivery(msgspec.Struct, frozen=True, array_like=True, tag="redelivery")
     returns: int = 0  # FIFO: its leases that ended as they should, without an attempt
     ended: str = ""  # why no attempt is left; the job waits until its dead-letter queue is reachable
     crashed: bool = False  # the worker's code crashed on it, in a job of several targets or in a lane
+    egress_ms: int = 0  # when its last attempts began to fail before the endpoint, at the egress proxy
 
 
 Job = PublishJob | EndpointJob | ConfirmationJob | DirectJob | Redelivery

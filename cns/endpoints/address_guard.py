@@ -27,9 +27,11 @@ class AddressRefused(PermissionError):
 
 
 class AddressGuard:
-    """Allows public addresses, and private ones in the networks of `allowed`."""
+    """Allows public addresses, and private ones in the networks of `allowed`. `by_name`: names are left to the egress
+    proxy, which resolves and judges them."""
 
-    def __init__(self, allowed: Iterable[str]) -> None:
+    def __init__(self, allowed: Iterable[str], *, by_name: bool = False) -> None:
+        self.by_name = by_name
         self._allowed: tuple[IPv4Network | IPv6Network, ...] = tuple(ip_network(text) for text in allowed)
 
     def allows(self, address: str) -> bool:
@@ -43,6 +45,8 @@ class AddressGuard:
     async def refusal(self, url: str) -> str | None:
         """Why `url` may not be subscribed, or None. A name that does not resolve is accepted: it may resolve later."""
         host = urlsplit(url).hostname or ""
+        if self.by_name and not is_address(host):
+            return None
         lookup = asyncio.ensure_future(asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM))
         await asyncio.wait([lookup], timeout=LOOKUP_TIMEOUT_S)
         if not lookup.done():
@@ -56,6 +60,11 @@ class AddressGuard:
         if not infos or len(refused) < len(infos):
             return None
         return f"{host} resolves to {refused[0]}, a private address that CNS_ALLOWED_NETWORKS does not allow"
+
+
+def is_address(host: str) -> bool:
+    """Whether `host` is an IP address, which needs no lookup."""
+    return ":" in host or host.replace(".", "").isdecimal()
 
 
 def _embedded_ipv4(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

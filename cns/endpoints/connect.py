@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from cns.endpoints.address_guard import AddressGuard, AddressRefused
+from cns.endpoints.address_guard import AddressGuard, AddressRefused, is_address
 from cns.endpoints.outcome import Cause, Failed
 
 DNS_CACHE_S = 10.0
@@ -20,6 +20,16 @@ HAPPY_EYEBALLS_DELAY_S = 0.25
 """Delay before the next address is tried in parallel (RFC 8305)."""
 
 
+class ProxyFailed(ConnectionError):
+    """The egress proxy failed. `for_all`: for every endpoint, since it is away or refuses this service; else it may
+    concern this endpoint alone. `status`: of its answer, if it gave one."""
+
+    def __init__(self, text: str, status: int = 0, *, for_all: bool = False) -> None:
+        super().__init__(text)
+        self.status = status
+        self.for_all = for_all
+
+
 class NameResolver:
     """Resolves names on one event loop. Concurrent calls for one name share a lookup."""
 
@@ -28,7 +38,7 @@ class NameResolver:
 
     async def find(self, host: str, port: int) -> Sequence[AddrInfoType]:
         """Raises socket.gaierror, or UnicodeError for a text that cannot be a name."""
-        if _is_address(host):
+        if is_address(host):
             return await _look_up(host, port, 0)
         key = (host, port)
         lookup = self._lookups.get(key)
@@ -51,10 +61,15 @@ async def connect_to_allowed(guard: AddressGuard, infos: Sequence[AddrInfoType])
 
     Raises AddressRefused when it allows none, else OSError.
     """
+    return await start_connection(allowed_addresses(guard, infos), happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S)
+
+
+def allowed_addresses(guard: AddressGuard, infos: Sequence[AddrInfoType]) -> Sequence[AddrInfoType]:
+    """Those that the guard allows. Raises AddressRefused when there is none."""
     allowed = [info for info in infos if guard.allows(str(info[4][0]))]
     if not allowed:
         raise AddressRefused(f"{infos[0][4][0]} is a private address that CNS_ALLOWED_NETWORKS does not allow")
-    return await start_connection(allowed, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S)
+    return allowed
 
 
 def connection_failure(error: Exception, dwell_ms: int) -> Failed:
@@ -62,6 +77,8 @@ def connection_failure(error: Exception, dwell_ms: int) -> Failed:
     text = str(error) or type(error).__name__
     if isinstance(error, AddressRefused):
         return Failed(Cause.REFUSED_ADDRESS, text, dwell_ms, permanent=True)
+    if isinstance(error, ProxyFailed):
+        return Failed(Cause.EGRESS_PROXY if error.for_all else Cause.EGRESS_ROUTE, text, dwell_ms)
     if isinstance(error, socket.gaierror):
         return Failed(Cause.DNS, text, dwell_ms)
     return Failed(Cause.TLS if isinstance(error, ssl.SSLError) else Cause.CONNECTION, text, dwell_ms)
@@ -69,8 +86,3 @@ def connection_failure(error: Exception, dwell_ms: int) -> Failed:
 
 async def _look_up(host: str, port: int, flags: int) -> Sequence[AddrInfoType]:
     return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
-
-
-def _is_address(host: str) -> bool:
-    """Whether `host` is an IP address, which needs no lookup."""
-    return ":" in host or host.replace(".", "").isdecimal()

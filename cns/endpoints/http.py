@@ -14,11 +14,13 @@ import msgspec
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.connect import connection_failure
 from cns.endpoints.contract import Request
+from cns.endpoints.egress import Connector
 from cns.endpoints.http_auth import DigestInput, authorization, challenges, has_stale_nonce
 from cns.endpoints.http_connection import ConnectionClosed, HttpConnection, HttpResponse
 from cns.endpoints.http_pool import HttpConnectionPool
 from cns.endpoints.http_url import HttpTarget, target_of
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
+from cns_common.configuration.proxy_url import EgressProxy
 
 _UNAUTHORIZED = 401
 BODY_SHOWN_BYTES_MAX = 200
@@ -64,10 +66,11 @@ class HttpSender:
         timeout_s: float,
         wall_s: Callable[[], float],
         verify: ssl.SSLContext,
+        proxy: EgressProxy | None = None,
     ) -> None:
         self._timeout_s = timeout_s
         self._wall_s = wall_s
-        self._pool = HttpConnectionPool(guard, verify)
+        self._pool = HttpConnectionPool(Connector(guard, proxy), verify)
 
     async def send(self, request: EndpointRequest) -> Outcome:
         """Make one attempt, which ends within the timeout."""

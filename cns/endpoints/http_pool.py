@@ -6,8 +6,8 @@ import asyncio
 import ssl
 import time
 
-from cns.endpoints.address_guard import AddressGuard
-from cns.endpoints.connect import CONNECTION_AGE_S_MAX, NameResolver, connect_to_allowed
+from cns.endpoints.connect import CONNECTION_AGE_S_MAX
+from cns.endpoints.egress import Connector
 from cns.endpoints.http_connection import HttpConnection
 from cns.endpoints.http_url import HttpOrigin
 
@@ -18,10 +18,9 @@ SWEEP_INTERVAL_S = 5.0
 
 
 class HttpConnectionPool:
-    def __init__(self, guard: AddressGuard, verify: ssl.SSLContext) -> None:
-        self._guard = guard
+    def __init__(self, connector: Connector, verify: ssl.SSLContext) -> None:
+        self._connector = connector
         self._verify = verify
-        self._resolver = NameResolver()
         self._idle: dict[HttpConnection, None] = {}  # ordered by the time of their last use
         self._by_origin: dict[HttpOrigin, list[HttpConnection]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -36,10 +35,11 @@ class HttpConnectionPool:
         return None
 
     async def open(self, origin: HttpOrigin, deadline_s: float) -> HttpConnection:
-        """Connect. Raises OSError (AddressRefused, socket.gaierror, ssl.SSLError, TimeoutError and others)."""
+        """Connect. Raises OSError (AddressRefused, ProxyFailed, socket.gaierror, ssl.SSLError, TimeoutError and
+        others)."""
         loop = asyncio.get_running_loop()
+        connected = await self._connector.connect(origin.host, origin.port, deadline_s)
         async with asyncio.timeout_at(deadline_s):
-            connected = await connect_to_allowed(self._guard, await self._resolver.find(origin.host, origin.port))
             _, connection = await loop.create_connection(
                 lambda: HttpConnection(origin),
                 sock=connected,

@@ -21,6 +21,8 @@ class Cause(StrEnum):
     MAIL_REFUSED = "mail_refused"  # the relay refuses the mail or its recipient
     MAIL_RELAY = "mail_relay"  # the relay refuses this service
     MAIL_RATE = "mail_rate"  # the subscription's mail rate limit
+    EGRESS_PROXY = "egress_proxy"  # the egress proxy is away, or refuses this service
+    EGRESS_ROUTE = "egress_route"  # it does not connect to this endpoint
     REFUSED_ADDRESS = "refused_address"
     INVALID_URL = "invalid_url"
     QUEUE = "queue"
@@ -31,6 +33,10 @@ class Cause(StrEnum):
     NOT_VERIFIED = "not_verified"
     ENDPOINT_DISABLED = "endpoint_disabled"
     ENDPOINT_GONE = "endpoint_gone"
+
+
+EGRESS = frozenset({Cause.EGRESS_PROXY, Cause.EGRESS_ROUTE})
+"""Failures before the endpoint: they say nothing about it."""
 
 
 class Delivered(msgspec.Struct, frozen=True):

@@ -8,10 +8,12 @@ import time
 from urllib.parse import unquote, urlsplit
 
 from cns.endpoints.address_guard import AddressGuard
-from cns.endpoints.connect import CONNECTION_AGE_S_MAX, NameResolver, connect_to_allowed, connection_failure
+from cns.endpoints.connect import CONNECTION_AGE_S_MAX, connection_failure
+from cns.endpoints.egress import Connector
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis_connection import CommandRefused, RedisConnection, open_connection
 from cns.endpoints.redis_request import PORT, RedisRequest, redis_channel
+from cns_common.configuration.proxy_url import EgressProxy
 
 SERVERS_MAX = 100
 """Servers to which one thread keeps idle connections."""
@@ -22,11 +24,12 @@ IDLE_CONNECTIONS_MAX = 8
 class RedisSender:
     """Publishes from one event loop."""
 
-    def __init__(self, guard: AddressGuard, *, timeout_s: float, verify: ssl.SSLContext) -> None:
-        self._guard = guard
+    def __init__(
+        self, guard: AddressGuard, *, timeout_s: float, verify: ssl.SSLContext, proxy: EgressProxy | None = None
+    ) -> None:
+        self._connector = Connector(guard, proxy)
         self._timeout_s = timeout_s
         self._verify = verify
-        self._resolver = NameResolver()
         self._idle: dict[str, list[RedisConnection]] = {}
 
     async def send(self, request: RedisRequest) -> Outcome:
@@ -34,8 +37,7 @@ class RedisSender:
         channel has no subscriber."""
         started_s = time.monotonic()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                await self._publish(request)
+            await self._publish(request, asyncio.get_running_loop().time() + self._timeout_s)
         except TimeoutError:
             return Failed(Cause.TIMEOUT, "Redis did not answer in time", _since_ms(started_s))
         except CommandRefused as error:
@@ -51,11 +53,13 @@ class RedisSender:
             connection.abort()
         await asyncio.sleep(0)  # transports close their sockets in the loop's next turn
 
-    async def _publish(self, request: RedisRequest) -> None:
+    async def _publish(self, request: RedisRequest, deadline_s: float) -> None:
+        """`deadline_s` is loop time."""
         server = _server(request.url)
-        connection = self._take(server) or await self._open(request.url)
+        connection = self._take(server) or await self._open(request.url, deadline_s)
         try:
-            await connection.execute(b"PUBLISH", redis_channel(request.url).encode(), request.body)
+            async with asyncio.timeout_at(deadline_s):
+                await connection.execute(b"PUBLISH", redis_channel(request.url).encode(), request.body)
         except CommandRefused:
             self._keep(server, connection)
             raise
@@ -85,13 +89,14 @@ class RedisSender:
             for old in self._idle.pop(next(iter(self._idle))):
                 old.abort()
 
-    async def _open(self, url: str) -> RedisConnection:
+    async def _open(self, url: str, deadline_s: float) -> RedisConnection:
         parts = urlsplit(url)
         host = parts.hostname or ""
         tls = self._verify if parts.scheme.lower() == "rediss" else None
-        connected = await connect_to_allowed(self._guard, await self._resolver.find(host, parts.port or PORT))
+        connected = await self._connector.connect(host, parts.port or PORT, deadline_s)
         password = None if parts.password is None else unquote(parts.password)
-        connection = await open_connection(connected, tls, host, unquote(parts.username or ""), password)
+        async with asyncio.timeout_at(deadline_s):
+            connection = await open_connection(connected, tls, host, unquote(parts.username or ""), password)
         connection.opened_s = time.monotonic()
         return connection
 

@@ -13,6 +13,7 @@ from cns.endpoints.contract import Request, Sender
 from cns.endpoints.outcome import Delivered
 from cns.errors import invalid_parameter
 from cns.notification import Notification
+from cns_common.configuration.proxy_url import EgressProxy
 from cns_common.errors import RequestError
 from cns_common.traces.contract import Kind
 
@@ -144,7 +145,9 @@ class EndpointProtocol:
     def request(self, endpoint: str, body: bytes) -> Request:
         raise NotImplementedError
 
-    def sender(self, guard: AddressGuard, *, timeout_s: float, verify: ssl.SSLContext) -> Sender[Any]:
+    def sender(
+        self, guard: AddressGuard, *, timeout_s: float, verify: ssl.SSLContext, proxy: EgressProxy | None
+    ) -> Sender[Any]:
         """Make the sender of its requests for one event loop."""
         raise NotImplementedError
 

@@ -11,6 +11,7 @@ from cns.endpoints.redis_request import PORT, RedisRequest, redis_channel
 from cns.errors import invalid_parameter
 from cns.protocols.contract import EndpointProtocol, SubscribeCheck
 from cns.protocols.url_syntax import server_name, split_url
+from cns_common.configuration.proxy_url import EgressProxy
 
 
 class Redis(EndpointProtocol):
@@ -36,7 +37,9 @@ class Redis(EndpointProtocol):
     def request(self, endpoint: str, body: bytes) -> Request:
         return RedisRequest(endpoint, body)
 
-    def sender(self, guard: AddressGuard, *, timeout_s: float, verify: ssl.SSLContext) -> Sender[Any]:
+    def sender(
+        self, guard: AddressGuard, *, timeout_s: float, verify: ssl.SSLContext, proxy: EgressProxy | None
+    ) -> Sender[Any]:
         from cns.endpoints.redis_channel import RedisSender  # only workers need the library
 
-        return RedisSender(guard, timeout_s=timeout_s, verify=verify)
+        return RedisSender(guard, timeout_s=timeout_s, verify=verify, proxy=proxy)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, FilePath, ValidationError, ValidationInfo
 
 from cns_common.configuration.checks import read_bind_address, read_sites
 from cns_common.configuration.messages import describe
+from cns_common.configuration.proxy_url import EgressProxy, read_proxy_url
 from cns_common.configuration.smtp_url import read_smtp_url
 from cns_common.configuration.value_types import (
     AccountId,
@@ -51,7 +52,7 @@ SOCKET_PATH_BYTES_MAX = 107
 """The longest path of a Unix socket on Linux: unix(7)."""
 POOL_THREADS_MAX = 64
 """Threads of one delivery pool in one process, at its start and by control command."""
-_SECRET = frozenset({"smtp_url", "master_key", "metrics_token", "queue_secret", "remote_queues"})
+_SECRET = frozenset({"smtp_url", "egress_proxy", "master_key", "metrics_token", "queue_secret", "remote_queues"})
 _PATHS = frozenset(
     {"endpoint_hints", "data", "tls_cert", "tls_key", "client_ca", "ca_bundle", "events_dir", "first_key_file", "init"}
 )
@@ -168,6 +169,11 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
 
     allowed_networks: Networks = None
     """Private networks that notifications may be sent to. Unset: loopback if this service listens on it, else none."""
+    egress_proxy: Annotated[str, Field(repr=False)] = ""
+    """http://user:password@host:port: connections to endpoints are made through this proxy, by CONNECT; empty: none."""
+    egress_proxy_resolves: Literal["checked", "by-name"] = "checked"
+    """checked: the proxy is asked for an address that this service resolved and checked. by-name: it is asked for the
+    name, and judges alone where that may lead; endpoints that are addresses are checked nevertheless."""
     unreachable_endpoints: Literal["accept", "refuse"] = "accept"
     """Whether Subscribe refuses an HTTP(S) endpoint that refuses connections or whose name does not exist, as AWS does.
     By default it is accepted: programs that start together, as with compose, subscribe before their consumer listens,
@@ -356,6 +362,20 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
             raise ValueError("is required: with CNS_CLIENT_CERTIFICATE=required the service cannot call itself")
         return value
 
+    @field_validator("egress_proxy")
+    @classmethod
+    def _check_egress_proxy(cls, value: str) -> str:
+        if value:
+            read_proxy_url(value)
+        return value
+
+    @field_validator("egress_proxy_resolves")
+    @classmethod
+    def _check_egress_proxy_resolves(cls, value: str, info: ValidationInfo) -> str:
+        if value == "by-name" and info.data.get("egress_proxy") == "":
+            raise ValueError("needs CNS_EGRESS_PROXY: without a proxy nothing would check where a name leads")
+        return value
+
     @field_validator("queue_key_id")
     @classmethod
     def _check_queue_key(cls, value: str, info: ValidationInfo) -> str:
@@ -376,6 +396,14 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
         if self.allowed_networks is not None:
             return tuple(str(network) for network in self.allowed_networks)
         return LOOPBACK if self.listens_on_loopback else ()
+
+    def egress(self) -> EgressProxy | None:
+        """The proxy through which connections to endpoints are made."""
+        return read_proxy_url(self.egress_proxy) if self.egress_proxy else None
+
+    @property
+    def names_go_to_proxy(self) -> bool:
+        return self.egress_proxy_resolves == "by-name"
 
     @property
     def events_path(self) -> Path:

@@ -57,6 +57,7 @@ PARTS: Mapping[str, Part] = {
     "jq": Part((("jq", lambda: shutil.which("jq")),)),
     "php": Part((("php-cli", lambda: shutil.which("php")),)),
     "faketime": Part((("faketime", find_faketime),)),
+    "tinyproxy": Part((("tinyproxy", lambda: shutil.which("tinyproxy")),)),
     "systemd": Part((("systemd", lambda: shutil.which("systemd-analyze")),)),
     "namespaces": Part((("util-linux", _has_namespaces),)),
     "terraform": Part((), lambda: find_terraform() is not None, "docs/guides/terraform.md"),

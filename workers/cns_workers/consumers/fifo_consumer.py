@@ -168,7 +168,16 @@ class FifoBatch:
         """Hide the first job until its next attempt, and give back the others."""
         first = self._left[0].received
         returns = first.returns + (following.failures == first.failures)  # no attempt was made
-        body = jobs.encode(Redelivery(first.job, following.failures, following.first_ms, returns, following.ended))
+        body = jobs.encode(
+            Redelivery(
+                first.job,
+                following.failures,
+                following.first_ms,
+                returns,
+                following.ended,
+                egress_ms=following.egress_ms,
+            )
+        )
         renewal = self._settlement.renewal(first.leased.handle, following.delay_ms, body)
         await self._settle([renewal, *self._returns()])
 

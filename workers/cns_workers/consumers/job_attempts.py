@@ -39,6 +39,8 @@ class NextAttempt:
     """When the first attempt was, or was due."""
     ended: str = ""
     """Why no attempt is left; '' if one is. Then only the dead-letter queue, which could not be reached, is tried."""
+    egress_ms: int = 0
+    """See `Redelivery`."""
 
 
 class JobAttempts:
@@ -193,7 +195,7 @@ class JobAttempts:
 
     def redelivery(self, target: Target, following: NextAttempt) -> NewJob:
         job_id = f"{self.observed.message_id}/{target.arn}/{following.failures}" + ("/ended" if following.ended else "")
-        body = self._single_target(target, following.failures, following.first_ms, following.ended)
+        body = self._single_target(target, following.failures, following.first_ms, following.ended, following.egress_ms)
         return NewJob(jobs.REDELIVERY, job_id, body, self._group(target), following.delay_ms)
 
     def after_crash(self, target: Target | None = None) -> NewJob:
@@ -219,7 +221,7 @@ class JobAttempts:
         return NewJob(
             jobs.LANES,
             job_id,
-            self._single_target(target, failures, self.received.first_attempt_ms),
+            self._single_target(target, failures, self.received.first_attempt_ms, egress_ms=self.received.egress_ms),
             lane_name(lane_of),
         )
 
@@ -239,11 +241,13 @@ class JobAttempts:
             return jobs.encode(rest)
         return jobs.encode(Redelivery(rest, received.failures, received.first_attempt_ms))
 
-    def _single_target(self, target: Target, failures: int, first_ms: int, ended: str = "") -> bytes:
+    def _single_target(
+        self, target: Target, failures: int, first_ms: int, ended: str = "", egress_ms: int = 0
+    ) -> bytes:
         job = self.received.job
         if isinstance(job, EndpointJob):
             job = EndpointJob(job.notification_id, job.topic, (target.arn,), job.inline)
-        return jobs.encode(Redelivery(job, failures, first_ms, ended=ended))
+        return jobs.encode(Redelivery(job, failures, first_ms, ended=ended, egress_ms=egress_ms))
 
 
 def is_held_too_long(received: ReceivedJob, now_ms: int) -> bool:

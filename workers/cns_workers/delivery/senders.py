@@ -20,7 +20,8 @@ from cns_common.tls import client_context
 
 
 def sender_factory(settings: Settings, clock: Clock) -> Callable[[], Senders]:
-    guard = AddressGuard(settings.networks())
+    guard = AddressGuard(settings.networks(), by_name=settings.names_go_to_proxy)
+    proxy = settings.egress()
     verify = client_context(settings.ca_bundle)
     relay = read_smtp_url(settings.smtp_url) if settings.smtp_url else None
     timeout_s = settings.delivery_timeout_s
@@ -29,14 +30,15 @@ def sender_factory(settings: Settings, clock: Clock) -> Callable[[], Senders]:
         return clock.real_ms() / 1000
 
     def make_senders() -> Senders:
-        http = HttpSender(guard, timeout_s=timeout_s, wall_s=wall_s, verify=verify)
+        http = HttpSender(guard, timeout_s=timeout_s, wall_s=wall_s, verify=verify, proxy=proxy)
         senders: dict[type[Request], Sender[Any]] = {
             EndpointRequest: http,
             RemoteQueueRequest: RemoteQueueSender(http, clock.real_ms),
         }
         for protocol in PROTOCOLS.values():
             if protocol.request_type is not None:
-                senders[protocol.request_type] = protocol.sender(guard, timeout_s=timeout_s, verify=verify)
+                sender = protocol.sender(guard, timeout_s=timeout_s, verify=verify, proxy=proxy)
+                senders[protocol.request_type] = sender
         if relay is not None:
             senders[SmtpRequest] = SmtpSender(
                 relay,

@@ -32,6 +32,7 @@ class ReceivedJob(msgspec.Struct, frozen=True):
     ended: str = ""  # why no attempt is left: only its dead-letter queue is tried
     is_new: bool = False  # as its producer made it: nothing was tried or deferred
     crashed: bool = False  # see `Redelivery`
+    egress_ms: int = 0  # see `Redelivery`
     since_ms: int = 0  # of its first attempt, if that is stored, else when it was enqueued
 
 
@@ -71,6 +72,7 @@ class JobReceiver:
                         job.returns,
                         job.ended,
                         crashed=job.crashed,
+                        egress_ms=job.egress_ms,
                         since_ms=job.first_attempt_ms,
                     )
                 )

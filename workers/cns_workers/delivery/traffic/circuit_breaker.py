@@ -39,6 +39,10 @@ class CircuitBreaker:
         self._pause_s = PROBE_PAUSE_FIRST_S
         self.is_open = False
 
+    def postpone(self, now_s: float) -> None:
+        """A probe did not reach the endpoint: the next one is made after the same pause."""
+        self.probe_at_s = now_s + self._pause_s
+
     def fail(self, message_id: str, now_s: float, *, probe: bool) -> None:
         if len(self._failed_messages) < self._failures_first:
             self._failed_messages.add(message_id)

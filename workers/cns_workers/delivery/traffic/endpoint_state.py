@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cns.endpoints.outcome import Cause, Delivered, Outcome
+from cns.endpoints.outcome import EGRESS, Cause, Delivered, Outcome
 from cns_workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S, CircuitBreaker
 from cns_workers.delivery.traffic.endpoint_hints import Hint
 
@@ -119,6 +119,9 @@ class EndpointState:
         self.in_flight -= 1
         self.overdue -= was_overdue
         if outcome is None:
+            return
+        if not isinstance(outcome, Delivered) and outcome.cause in EGRESS:  # it says nothing about the endpoint, either
+            self.breaker.postpone(now_s)
             return
         if isinstance(outcome, Delivered) or outcome.permanent or outcome.cause not in FAILING:
             self._answer(outcome.dwell_ms)
