@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cns_backend.backend import Backend
 from cns_backend.urls import base_url
-from cns_cli.config.changes import DONE, Action, plan_file, run_steps
+from cns_cli.config.accounts import AccountPlanner
+from cns_cli.config.changes import DONE, Action, plan_file, read_parts, run_steps
 from cns_cli.config.document import read_source
 from cns_cli.config.source import ConfigError
+from cns_common.aws.auth.accounts import AccountStore
 from cns_common.aws.call import Call, root_caller
 from cns_common.aws.front_door import FrontDoor
+from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cns_common.ids import uuid_text
@@ -33,22 +39,55 @@ class ServiceCalls:
         return await self._front.run("sns" if service == "sns" else "sqs", action, call, params)
 
 
+async def apply_accounts(path: Path, settings: Settings, store: AccountStore, clock: Clock) -> None:
+    """Make the accounts of the file, before the first start makes one by itself. Raises StartError."""
+    with _start_errors():
+        source = read_source(str(path))
+        only = [one.account for one in await store.accounts()] if settings.auth == "on" else []
+        caller = only[0] if len(only) == 1 else settings.account_id
+        file = read_parts(source, lambda number: _Place(number or caller, settings.region))[0]
+        await run_steps(await AccountPlanner(source, settings, store, clock).plan(file), lambda _: None)
+
+
 async def apply_file(path: Path, settings: Settings, backend: Backend, front: FrontDoor) -> None:
-    """Several processes may do so at once: each call has the same result when it is repeated. Raises StartError."""
+    """Make the rest. Several processes may do so at once: each call has the same result when it is repeated. Raises
+    StartError."""
     done: Counter[Action] = Counter()
-    try:
-        calls = ServiceCalls(front, settings, await _account(settings, backend))
-        await run_steps(await plan_file(read_source(str(path)), calls), lambda change: done.update([change.action]))
-    except ConfigError as error:
-        raise StartError("\ncns: ".join(error.lines), EXIT_SETTINGS_WRONG) from None
+    known = [one.account for one in await backend.accounts.accounts()]
+
+    def calls_of(number: str) -> ServiceCalls:
+        return ServiceCalls(front, settings, number or _only_account(settings, known))
+
+    with _start_errors():
+        planned = await plan_file(read_source(str(path)), calls_of)
+        await run_steps(planned, lambda change: done.update([change.action]))
     counts = ", ".join([f"{count} {DONE[action]}" for action, count in done.items()])
     print(f"cns: {path}: {counts or 'it declares nothing'}", flush=True)  # for a person
 
 
-async def _account(settings: Settings, backend: Backend) -> str:
+@contextmanager
+def _start_errors() -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise StartError("\ncns: ".join(error.lines), EXIT_SETTINGS_WRONG) from None
+
+
+def _only_account(settings: Settings, known: list[str]) -> str:
     if settings.auth == "off":
         return settings.account_id
-    known = await backend.accounts.accounts()
     if len(known) != 1:
-        raise StartError(f"CNS_INIT: there are {len(known)} accounts, and the file is for one", EXIT_SETTINGS_WRONG)
-    return known[0].account
+        text = f"CNS_INIT: there are {len(known)} accounts: the file must say under accounts which has what"
+        raise StartError(text, EXIT_SETTINGS_WRONG)
+    return known[0]
+
+
+@dataclass(slots=True)
+class _Place:
+    """Calls of which none is made."""
+
+    account: str
+    region: str
+
+    async def run(self, service: str, action: str, **params: Any) -> dict[str, Any]:
+        raise NotImplementedError

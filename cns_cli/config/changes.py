@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from cns_cli.config.document import read_model
+from cns_cli.config.model import Contents, File
 from cns_cli.config.resources import Calls, Found, Kind
 from cns_cli.config.source import ConfigError, Refused, Source
 from cns_cli.config.wanted import POLICY, REDRIVE, Reader, Wanted, dead_letter_name
@@ -53,15 +54,29 @@ class Planned(msgspec.Struct, frozen=True):
     steps: Sequence[Step] = ()
 
 
-async def plan_file(source: Source, calls: Calls, *, prune: bool = False) -> list[Planned]:
-    """The changes that make the account as the file says. Raises ConfigError with all problems of the file."""
+def read_parts(source: Source, calls_of: Callable[[str], Calls]) -> tuple[File, list[tuple[Reader, list[Wanted]]]]:
+    """The file, and the resources of each account that it names: of '' first, which is the caller's. Raises ConfigError
+    with all problems of the file."""
     file, problems = read_model(source)
-    reader = Reader(source, calls)
-    wanted = reader.read(file)
-    if problems or reader.problems:
-        raise ConfigError(source.name, [*problems, *reader.problems])
-    removals = await _plan_removals(reader.kinds, wanted) if prune else []
-    return [*await _plan(source, wanted), *removals]
+    parts: list[tuple[Reader, list[Wanted]]] = []
+    named: dict[str, Contents] = {} if file.accounts and not file.names_contents() else {"": file}
+    for number, contents in (named | file.accounts).items():
+        reader = Reader(source, calls_of(number), ("accounts", number) if number else ())
+        parts.append((reader, reader.read(contents)))
+        problems += reader.problems
+    if problems:
+        raise ConfigError(source.name, problems)
+    return file, parts
+
+
+async def plan_file(source: Source, calls_of: Callable[[str], Calls], *, prune: bool = False) -> list[Planned]:
+    """The changes that make queues, topics and subscriptions as the file says. Raises ConfigError."""
+    planned: list[Planned] = []
+    removals: list[Planned] = []
+    for reader, wanted in read_parts(source, calls_of)[1]:
+        planned += await _plan(source, wanted)
+        removals += await _plan_removals(reader.kinds, wanted) if prune else []
+    return planned + removals
 
 
 async def run_steps(planned: Sequence[Planned], done: Callable[[Change], None]) -> None:
@@ -85,7 +100,7 @@ async def _plan(source: Source, wanted: Sequence[Wanted]) -> list[Planned]:
         first, second = one, None
         if found is None and dead_letter_name(one) in absent:  # it comes later: the two are in a circle
             first = replace(one, attributes={name: text for name, text in one.attributes.items() if name != REDRIVE})
-            second = replace(one, attributes={REDRIVE: one.attributes[REDRIVE]}, tags=None)
+            second = replace(one, attributes={REDRIVE: one.attributes[REDRIVE]}, tags=None, topics=())
         absent.discard(one.name)
         planned.append(_planned(source, first, found))
         if second is not None:
@@ -95,7 +110,7 @@ async def _plan(source: Source, wanted: Sequence[Wanted]) -> list[Planned]:
 
 async def _plan_removals(kinds: Iterable[Kind], wanted: Sequence[Wanted]) -> list[Planned]:
     """Deletions of what is not wanted, in the reverse order of creation."""
-    kept = {(one.kind.kind, one.kind.listed_name(one.name)) for one in wanted if not one.implied}
+    kept = {(one.kind.kind, one.kind.listed_name(one.name)) for one in wanted}
     planned = []
     for kind in reversed(list(kinds)):
         for name in await kind.names():

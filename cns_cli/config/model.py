@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
@@ -123,5 +125,50 @@ class Contents(Part):
     subscriptions: list[Subscription] = []
 
 
+def _resolved(given: object) -> str:
+    """The text behind `{env: NAME}` or `{file: PATH}`."""
+    match given:
+        case {"env": str(name), **others} if not others:
+            if name not in os.environ:  # noqa: TID251  # named by the file, no setting
+                raise ValueError(f"the variable {name} is not set")
+            return os.environ[name]  # noqa: TID251  # as above
+        case {"file": str(name), **others} if not others:
+            try:
+                return Path(name).read_text().strip()
+            except (OSError, ValueError) as error:
+                raise ValueError(f"{name} cannot be read: {error}") from None
+    raise ValueError("is {env: NAME} or {file: PATH}: the file holds no keys")
+
+
+_REFERENCE: Any = WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 1})
+KeyId = Annotated[str, BeforeValidator(_resolved), Field(pattern=r"^[A-Z0-9]{16,128}$"), _REFERENCE]
+Secret = Annotated[str, BeforeValidator(_resolved), Field(pattern=r"^[!-~]{16,128}$"), _REFERENCE]
+Number = Annotated[str, Field(pattern="^[0-9]{12}$")]
+
+
+class Key(Part):
+    id: KeyId
+    secret: Secret = Field(repr=False)
+
+
+class User(Part):
+    keys: list[Key] = Field([], max_length=2)
+    """Others stay as they are."""
+
+
+class Account(Contents):
+    name: str | None = None
+    """The owner's."""
+    key: Key | None = None
+    """The only one of the account's root."""
+    users: dict[str, User] = {}
+
+
 class File(Contents):
-    """Queues, topics and subscriptions of the caller's account."""
+    """Queues, topics and subscriptions of the caller's account, and other accounts with theirs."""
+
+    accounts: dict[Number, Account] = {}
+
+    def names_contents(self) -> bool:
+        """Whether it has more than accounts."""
+        return bool(self.model_fields_set - {"accounts"})

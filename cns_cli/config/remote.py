@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import botocore.session
@@ -11,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cns.client.values import Caller
 from cns_cli.output import refuse
-from cns_cli.remote.connection import EXIT_UNREACHABLE, StoredProfile, UsageError
+from cns_cli.remote.connection import EXIT_REFUSED, EXIT_UNREACHABLE, StoredProfile, UsageError
 from cns_common.errors import RequestError
 
 
@@ -36,6 +37,15 @@ class RemoteCalls:
             )
             for service in ("sqs", "sns")
         }
+
+    def of(self, number: str) -> RemoteCalls:
+        """The calls for a part of a file: of the caller's account alone. Ends the command for others."""
+        if number not in ("", self.account):
+            refuse(f"the key is of account {self.account}, and the file is also for {number}", EXIT_REFUSED)
+        if number:
+            text = "cns: names, users and keys of accounts stay as they are: `cns up --init` and `cns account` set them"
+            print(text, file=sys.stderr)
+        return self
 
     async def run(self, service: str, action: str, **params: Any) -> dict[str, Any]:
         try:

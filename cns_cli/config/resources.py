@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
@@ -54,13 +53,19 @@ class Found:
     changeable: bool = True
 
 
-class Kind(ABC):
+class _Kind:
     """A kind of resources of an account. A resource is known by its name; `check` raises RequestError."""
 
     kind: ClassVar[str]
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
+        self._made: Any = {"id": "", "account": calls.account, "region": calls.region, "created_ms": 0}
+        """The members of a record that do not matter here."""
+
+    def listed_name(self, name: str) -> str:
+        """The name as lists have it."""
+        return name
 
     def arn(self, service: str, name: str) -> str:
         """The ARN of a name in the account; an ARN stays."""
@@ -84,37 +89,9 @@ class Kind(ABC):
                 return
             params["NextToken"] = page["NextToken"]
 
-    @abstractmethod
-    async def names(self) -> list[str]:
-        """All that the account has."""
-
-    @abstractmethod
-    async def find(self, name: str) -> Found | None: ...
-
-    @abstractmethod
-    async def create(self, name: str, attributes: Texts, tags: Texts) -> None: ...
-
-    @abstractmethod
-    async def change(self, name: str, attributes: Texts) -> None: ...
-
-    @abstractmethod
-    async def retag(self, name: str, tags: Texts, gone: list[str]) -> None:
-        """Set these tags, and remove those that are `gone`."""
-
-    @abstractmethod
-    async def delete(self, name: str) -> None: ...
-
-    def listed_name(self, name: str) -> str:
-        """The name as lists have it."""
-        return name
-
-    @abstractmethod
-    def check(self, name: str, tags: Texts) -> None:
-        """Check a name and its tags. Raises RequestError."""
-
-    @abstractmethod
     def stored(self, name: str, given: Texts, attribute: str) -> str:
         """The text that the service would store for one of the given attributes; '' for none. Raises RequestError."""
+        raise NotImplementedError
 
     def differs(self, name: str, current: Texts, attribute: str, wanted: str) -> bool:
         """Whether an attribute is to be changed. Two texts of the same JSON are equal."""
@@ -123,8 +100,8 @@ class Kind(ABC):
             not present or not wanted or _canonical(present) != _canonical(wanted)
         )
 
-    @abstractmethod
-    def _differs(self, name: str, current: Texts, attribute: str, wanted: str) -> bool: ...
+    def _differs(self, name: str, current: Texts, attribute: str, wanted: str) -> bool:
+        raise NotImplementedError
 
     def settings(self, name: str, attributes: Texts) -> dict[str, str]:
         """The attributes that a new resource of this name would not have by itself, and that can be set."""
@@ -142,7 +119,7 @@ class Kind(ABC):
         return True
 
 
-class Queues(Kind):
+class Queues(_Kind):
     kind = "queue"
 
     def _url(self, name: str) -> str:
@@ -189,20 +166,11 @@ class Queues(Kind):
             return given[attribute]
 
     def _differs(self, name: str, current: Texts, attribute: str, wanted: str) -> bool:
-        queue = Queue(
-            id="",
-            account=self.calls.account,
-            region=self.calls.region,
-            name=name,
-            engine="",
-            created_ms=0,
-            modified_ms=0,
-            attributes=dict(current),
-        )
+        queue = Queue(**self._made, name=name, engine="", modified_ms=0, attributes=dict(current))
         return queue_attributes.first_difference(queue, {attribute: wanted}) is not None
 
 
-class Topics(Kind):
+class Topics(_Kind):
     kind = "topic"
 
     async def names(self) -> list[str]:
@@ -243,14 +211,8 @@ class Topics(Kind):
         return topic_attributes.check_new(name, {attribute: given[attribute]})[attribute]
 
     def _differs(self, name: str, current: Texts, attribute: str, wanted: str) -> bool:
-        topic = Topic(
-            id="",
-            account=self.calls.account,
-            region=self.calls.region,
-            name=name,
-            created_ms=0,
-            attributes={**topic_attributes.initial_attributes(name), **current},
-        )
+        attributes = {**topic_attributes.initial_attributes(name), **current}
+        topic = Topic(**self._made, name=name, attributes=attributes)
         return topic_attributes.differs(topic, {attribute: wanted})
 
 
@@ -262,7 +224,7 @@ def _pairs(tags: Texts) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
-class Subscriptions(Kind):
+class Subscriptions(_Kind):
     """A name is `TOPIC PROTOCOL ENDPOINT`, with the topic's ARN."""
 
     kind = "subscription"
@@ -347,6 +309,11 @@ class Subscriptions(Kind):
             created_ms=0,
             attributes=dict(attributes),
         )
+
+
+Kind = Queues | Topics | Subscriptions
+"""`find`, `create`, `change`, `retag` (set tags, and remove some) and `delete` a resource by its name; `names` are
+those that the account has; `check` raises RequestError for a name or tags."""
 
 
 def _canonical(text: str) -> str:

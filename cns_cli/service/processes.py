@@ -260,6 +260,7 @@ async def print_first_key(settings: Settings, host: StoreHost) -> None:
 
     url = base_url(settings)
     _warn_of_auth_off(settings)
+    await apply_init_accounts(settings, host.backend)
     if host.accounts.empty():
         target = _first_key_output(settings.first_key_file)
         clock = host.backend.clock
@@ -290,6 +291,14 @@ def _first_key_output(path: Path | None) -> AbstractContextManager[TextIO]:
     return os.fdopen(descriptor, "a", encoding="utf-8")
 
 
+async def apply_init_accounts(settings: Settings, backend: Backend) -> None:
+    """Make the accounts that `CNS_INIT` declares. Raises StartError."""
+    if settings.init is not None:
+        from cns_cli.config.at_start import apply_accounts  # slow to import
+
+        await apply_accounts(settings.init, settings, backend.accounts, backend.clock)
+
+
 async def apply_init_file(settings: Settings, backend: Backend, front: FrontDoor) -> None:
     """Make what `CNS_INIT` declares, before the first call is answered. Raises StartError."""
     if settings.init is not None:
@@ -301,6 +310,7 @@ async def apply_init_file(settings: Settings, backend: Backend, front: FrontDoor
 async def print_cluster_start(settings: Settings, backend: Backend) -> None:
     """Print the address. No account is created: several processes may start at once."""
     _warn_of_auth_off(settings)
+    await apply_init_accounts(settings, backend)
     if settings.auth == "on" and not await backend.accounts.accounts():
         print("cns: there are no accounts yet: `cns account create` creates one", flush=True)
     where = f"keyspace {settings.cassandra_keyspace} at {settings.cassandra}"

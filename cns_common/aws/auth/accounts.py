@@ -97,6 +97,10 @@ class AccountStore(Protocol):
         """A new key for the root of `account`; its former keys are refused from now on. Users keep theirs."""
         ...
 
+    async def put_root_key(self, key: AccessKey) -> None:
+        """Make this the only key of an account's root. The account is made if it is new."""
+        ...
+
     async def delete(self, account: Key) -> None:
         """Delete an account with its keys and users; done already is no error."""
         ...
@@ -105,11 +109,11 @@ class AccountStore(Protocol):
         """Sorted by name."""
         ...
 
-    async def add_user(self, account: Key, name: str, now_ms: int) -> AccessKey:
-        """A new user with a first key."""
+    async def add_user(self, account: Key, name: str, now_ms: int, given: AccessKey | None = None) -> AccessKey:
+        """A new user with a first key: the given one, or a new one."""
         ...
 
-    async def add_user_key(self, account: Key, name: Key, now_ms: int) -> AccessKey:
+    async def add_user_key(self, account: Key, name: Key, now_ms: int, given: AccessKey | None = None) -> AccessKey:
         """Another key for a user; existing keys stay valid."""
         ...
 
@@ -203,6 +207,15 @@ class EmbeddedAccountStore(UserStore, OwnerStore, AccountStore):
         await self._database.write(replace, grows=False)  # a key can be revoked on a full disk
         self._announce(account)
         return key
+
+    async def put_root_key(self, key: AccessKey) -> None:
+        def put(connection: apsw.Connection) -> None:
+            connection.execute("INSERT OR IGNORE INTO accounts VALUES (?, ?)", (key.account, key.created_ms))
+            connection.execute("DELETE FROM access_keys WHERE account = ?", (key.account,))
+            connection.execute(_INSERT_KEY, self._row(key))
+
+        await self._database.write(put)
+        self._announce(key.account)
 
     async def delete(self, account: str) -> None:
         def delete(connection: apsw.Connection) -> None:

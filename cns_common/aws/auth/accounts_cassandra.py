@@ -108,10 +108,16 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore, OwnerStore, AccountS
 
     async def rotate(self, account: str, now_ms: int) -> AccessKey:
         key = new_key(account, now_ms)
-        values = (key.key_id, self._close(key), now_ms, account)
-        if account == INTERNAL_ACCOUNT or not await self._write(key, _ROTATE, *values):
+        if account == INTERNAL_ACCOUNT or not await self._replace_root_key(key):
             raise no_such_account(account)
         return key
+
+    async def put_root_key(self, key: AccessKey) -> None:
+        if not await self._insert(key) and not await self._replace_root_key(key):
+            raise no_such_account(key.account)  # deleted in between
+
+    async def _replace_root_key(self, key: AccessKey) -> bool:
+        return await self._write(key, _ROTATE, key.key_id, self._close(key), key.created_ms, key.account)
 
     async def delete(self, account: str) -> None:
         """Users last: one that is added meanwhile finds no account, or is met here."""

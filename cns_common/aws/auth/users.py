@@ -119,28 +119,28 @@ class UserStore(ABC):
         await self._check_account(account)
         return [_listed_user(record) for record in await self._users(account)]
 
-    async def add_user(self, account: str, name: str, now_ms: int) -> AccessKey:
-        """A new user with a first key."""
+    async def add_user(self, account: str, name: str, now_ms: int, given: AccessKey | None = None) -> AccessKey:
+        """A new user with a first key: the given one, or a new one."""
         if not USER_NAME.fullmatch(name):
             raise RequestError("ValidationError", f"a user's name is 1 to 64 of A-Z a-z 0-9 _ + = , . @ -: {name!r}")
         await self._check_account(account)
         if len(await self._users(account)) >= USERS_MAX:
             raise RequestError("LimitExceeded", f"account {account} has {USERS_MAX} users, as many as it may")
         bare = UserRecord(account, name, _new_user_id(), now_ms, hex_id())
-        key, record = self._with_new_key(bare, now_ms)
+        key, record = self._with_key(bare, given or new_key(account, now_ms))
         if not await self._insert_user(record):
             raise RequestError("EntityAlreadyExists", f"account {account} has a user {name} already")
         await self._notify_key_change(account)
         return key
 
-    async def add_user_key(self, account: str, name: str, now_ms: int) -> AccessKey:
+    async def add_user_key(self, account: str, name: str, now_ms: int, given: AccessKey | None = None) -> AccessKey:
         """Another key for a user; existing keys stay valid."""
         made: list[AccessKey] = []
 
         def add(record: UserRecord) -> UserRecord:
             if len(record.keys) >= USER_KEYS_MAX:
                 raise RequestError("LimitExceeded", f"user {name} has {USER_KEYS_MAX} keys, as many as it may")
-            key, changed = self._with_new_key(record, now_ms)
+            key, changed = self._with_key(record, given or new_key(account, now_ms))
             made.append(key)
             return changed
 
@@ -207,9 +207,9 @@ class UserStore(ABC):
                 return
         raise StoreUnavailable(f"other changes to user {name} met this one {CHANGE_TRIES_MAX} times")
 
-    def _with_new_key(self, record: UserRecord, now_ms: int) -> tuple[AccessKey, UserRecord]:
-        key = replace(new_key(record.account, now_ms), user=record.name, user_id=record.user_id)
-        sealed = SealedKey(key.key_id, now_ms, self._user_seal.close(key.key_id, key.secret.encode()))
+    def _with_key(self, record: UserRecord, bare: AccessKey) -> tuple[AccessKey, UserRecord]:
+        key = replace(bare, account=record.account, user=record.name, user_id=record.user_id)
+        sealed = SealedKey(key.key_id, key.created_ms, self._user_seal.close(key.key_id, key.secret.encode()))
         return key, replace(record, keys=(*record.keys, sealed))
 
 

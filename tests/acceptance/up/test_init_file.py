@@ -44,3 +44,48 @@ def test_a_file_that_is_refused_ends_the_start(tmp_path: Path) -> None:
     said = f"cns: {file}:2: queues.a.b: is no key here\ncns: {file}:3: queues.d.attributes.DelaySeconds: "
     refused = start(tmp_path / "data", "--init", str(file))
     assert (refused.process.wait(), said in refused.said()) == (EXIT_SETTINGS_WRONG, True)
+
+
+ACCOUNTS = """
+accounts:
+  123456789012:
+    name: Shop
+    key: {id: {env: SHOP_ID}, secret: {env: SHOP_SECRET}}
+    users:
+      alice:
+        keys: [{id: {env: ALICE_ID}, secret: {file: alice.secret}}]
+    queues: {orders: }
+  210987654321:
+    key: {id: {env: OTHER_ID}, secret: {env: SHOP_SECRET}}
+    topics: {news: }
+"""
+
+
+def test_accounts_have_the_keys_that_the_file_refers_to(tmp_path: Path) -> None:
+    """No account is made besides them, and no secret is printed or stored in the clear."""
+    file, data, secret = tmp_path / "init.yaml", tmp_path / "data", "s" * 40
+    file.write_text(ACCOUNTS.replace("alice.secret", str(tmp_path / "alice.secret")))
+    (tmp_path / "alice.secret").write_text("a" * 40 + "\n")
+    ids = {"SHOP_ID": "AKIA" + "A" * 16, "ALICE_ID": "AKIA" + "B" * 16, "OTHER_ID": "AKIA" + "C" * 16}
+    variables = {**ids, "SHOP_SECRET": secret}
+    for made in ("2 created", "2 unchanged"):
+        with running(data, "--init", str(file), environment=variables) as service:
+            assert f"{file}: {made}" in service.said()
+            assert not {secret, "AWS_SECRET_ACCESS_KEY"} & {*service.said().replace("=", " ").split()}
+            for key, value, account in (("SHOP_ID", secret, "123456789012"), ("ALICE_ID", "a" * 40, "123456789012")):
+                sts = service.client("sts", key=ids[key], secret=value)
+                assert sts.get_caller_identity()["Account"] == account
+            sqs = service.client("sqs", key=ids["SHOP_ID"], secret=secret, region_name=DEFAULT_REGION)
+            assert sqs.list_queues()["QueueUrls"][0].endswith("/123456789012/orders")
+            sns = service.client("sns", key=ids["OTHER_ID"], secret=secret, region_name=DEFAULT_REGION)
+            assert sns.list_topics()["Topics"][0]["TopicArn"].endswith(":210987654321:news")
+            assert service.copies(secret) == 0
+
+
+def test_a_key_in_the_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "init.yaml"
+    file.write_text("accounts:\n  123456789012:\n    key: {id: AKIAIOSFODNN7EXAMPLE, secret: inline}\n  1: {}\n")
+    refused = start(tmp_path / "data", "--init", str(file))
+    assert refused.process.wait() == EXIT_SETTINGS_WRONG
+    assert refused.said().count("is {env: NAME} or {file: PATH}: the file holds no keys") == 2
+    assert f"{file}:4: accounts.1: " in refused.said() and "inline" not in refused.said()

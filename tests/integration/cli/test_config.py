@@ -103,12 +103,12 @@ def calls(service: Service) -> ServiceCalls:
 
 async def apply(calls: ServiceCalls, text: str, *, prune: bool = False) -> list[Change]:
     done: list[Change] = []
-    await run_steps(await plan_file(Source("f.yaml", text), calls, prune=prune), done.append)
+    await run_steps(await plan_file(Source("f.yaml", text), lambda _: calls, prune=prune), done.append)
     return done
 
 
 async def differences(calls: ServiceCalls, text: str, *, prune: bool = False) -> list[Change]:
-    planned = await plan_file(Source("f.yaml", text), calls, prune=prune)
+    planned = await plan_file(Source("f.yaml", text), lambda _: calls, prune=prune)
     return [one.change for one in planned if one.change.action != "keep"]
 
 
@@ -184,12 +184,16 @@ async def test_prune_deletes_what_a_file_does_not_have(service: Service) -> None
 
 
 async def test_queues_that_are_each_others_dead_letter_queue(calls: ServiceCalls) -> None:
-    text = "queues:\n" + "".join(
-        f"  q{n}: {{deadLetterQueue: {{queue: q{(n + 1) % 3}, maxReceiveCount: 3}}}}\n" for n in range(3)
-    )
+    text = "topics: {t: }\nsubscriptions:\n"
+    text += "".join(f"  - {{topic: t, protocol: sqs, endpoint: q{n}, allow: true}}\n" for n in range(3)) + "queues:\n"
+    policy = "{Statement: {Effect: Allow, Principal: '*', Action: 'sqs:*', Resource: '*'}}"
+    for n in range(3):
+        text += f"  q{n}: {{policy: {policy}, deadLetterQueue: {{queue: q{(n + 1) % 3}, maxReceiveCount: 3}}}}\n"
     await apply(calls, text)
     assert await differences(calls, text, prune=True) == []
-    assert (await exported(calls))["queues"]["q2"] == {"deadLetterQueue": {"queue": "q0", "maxReceiveCount": 3}}
+    found = (await exported(calls))["queues"]["q2"]
+    assert found["deadLetterQueue"] == {"queue": "q0", "maxReceiveCount": 3}
+    assert len(found["policy"]["Statement"]) == 2
 
 
 async def test_a_scope_and_its_policy_change_together(calls: ServiceCalls) -> None:

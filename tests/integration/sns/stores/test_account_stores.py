@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cns.stores.cassandra import CassandraSigningKeyStore
 from cns_backend import schema
-from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
+from cns_common.aws.auth.accounts import AccessKey, AccountStore, EmbeddedAccountStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.cassandra.connection import CassandraAddress
@@ -43,6 +44,27 @@ async def test_a_rotated_key_replaces_the_old_one(accounts: AccountStore) -> Non
         with pytest.raises(RequestError, match="there is no account"):
             await accounts.rotate(account, 3)
     assert await accounts.keys() == [after]
+
+
+async def test_keys_that_were_given(accounts: AccountStore) -> None:
+    first = AccessKey("123456789012", "AKIAFIRST", "secret one", 1)
+    await accounts.put_root_key(first)
+    await accounts.put_root_key(first)
+    second = msgspec.structs.replace(first, key_id="AKIASECOND", created_ms=2)
+    await accounts.put_root_key(second)
+    assert [(one.account, one.created_ms, one.key_ids) for one in await accounts.accounts()] == [
+        ("123456789012", 1, ("AKIASECOND",))
+    ]
+    given = [AccessKey("", f"AKIAUSER{n}", f"secret {n}", n) for n in (3, 4)]
+    made = await accounts.add_user("123456789012", "alice", 9, given[0])
+    await accounts.add_user_key("123456789012", "alice", 9, given[1])
+    assert (made.account, made.user, made.secret) == ("123456789012", "alice", "secret 3")
+    keys = {key.key_id: (key.secret, key.user) for key in await accounts.keys()}
+    assert keys == {
+        "AKIASECOND": ("secret one", ""),
+        "AKIAUSER3": ("secret 3", "alice"),
+        "AKIAUSER4": ("secret 4", "alice"),
+    }
 
 
 async def test_sessions_that_ended(accounts: AccountStore) -> None:
