@@ -8,8 +8,9 @@ from typing import Any
 
 from cns_cli.activity import run_recorded
 from cns_cli.config.changes import Action, Change, Planned, ValueChange
-from cns_cli.config.model import Account, File, Key
-from cns_cli.config.source import ConfigError, Path, Problem, Refused, Source
+from cns_cli.config.document import Document
+from cns_cli.config.model import Account, Key
+from cns_cli.config.source import ConfigError, Path, Problem, Refused
 from cns_common.aws.auth.access_keys import AccessKey
 from cns_common.aws.auth.accounts import AccountStore
 from cns_common.clock import Clock
@@ -20,8 +21,9 @@ from cns_common.errors import RequestError
 class AccountPlanner:
     """Each change is recorded as an administrative act."""
 
-    def __init__(self, source: Source, settings: Settings, store: AccountStore, clock: Clock) -> None:
-        self._source = source
+    def __init__(self, document: Document, settings: Settings, store: AccountStore, clock: Clock) -> None:
+        self._source = document.source
+        self._accounts = document.file.accounts
         self._settings = settings
         self._store = store
         self._clock = clock
@@ -29,11 +31,11 @@ class AccountPlanner:
         self._planned: list[Planned] = []
         self._known: dict[str, AccessKey] = {}
 
-    async def plan(self, file: File) -> list[Planned]:
+    async def plan(self) -> list[Planned]:
         """The changes, accounts before their users. Raises ConfigError."""
         self._known = {key.key_id: key for key in await self._store.keys()}
         found = {one.account: one for one in await self._store.accounts()}
-        for number, account in file.accounts.items():
+        for number, account in self._accounts.items():
             path, there = ("accounts", number), found.get(number)
             if there is None and account.key is None:
                 self._refuse(path, "is a new account: give its key")

@@ -13,7 +13,7 @@ from cns_backend.backend import Backend
 from cns_backend.urls import base_url
 from cns_cli.config.accounts import AccountPlanner
 from cns_cli.config.changes import DONE, Action, plan_file, read_parts, run_steps
-from cns_cli.config.document import read_source
+from cns_cli.config.document import Document, read_file
 from cns_cli.config.source import ConfigError
 from cns_common.aws.auth.accounts import AccountStore
 from cns_common.aws.call import Call, root_caller
@@ -39,17 +39,22 @@ class ServiceCalls:
         return await self._front.run("sns" if service == "sns" else "sqs", action, call, params)
 
 
-async def apply_accounts(path: Path, settings: Settings, store: AccountStore, clock: Clock) -> None:
-    """Make the accounts of the file, before the first start makes one by itself. Raises StartError."""
+def read_init_file(path: Path) -> Document:
+    """Raises StartError for a text that is neither YAML nor JSON."""
     with _start_errors():
-        source = read_source(str(path))
-        only = [one.account for one in await store.accounts()] if settings.auth == "on" else []
-        caller = only[0] if len(only) == 1 else settings.account_id
-        file = read_parts(source, lambda number: _Place(number or caller, settings.region))[0]
-        await run_steps(await AccountPlanner(source, settings, store, clock).plan(file), lambda _: None)
+        return read_file(str(path))
 
 
-async def apply_file(path: Path, settings: Settings, backend: Backend, front: FrontDoor) -> None:
+async def apply_accounts(document: Document, settings: Settings, store: AccountStore, clock: Clock) -> None:
+    """Make the accounts of the file, before the first start makes one by itself. Raises StartError."""
+    only = [one.account for one in await store.accounts()] if settings.auth == "on" else []
+    caller = only[0] if len(only) == 1 else settings.account_id
+    with _start_errors():
+        read_parts(document, lambda number: _Place(number or caller, settings.region))
+        await run_steps(await AccountPlanner(document, settings, store, clock).plan(), lambda _: None)
+
+
+async def apply_resources(document: Document, settings: Settings, backend: Backend, front: FrontDoor) -> None:
     """Make the rest. Several processes may do so at once: each call has the same result when it is repeated. Raises
     StartError."""
     done: Counter[Action] = Counter()
@@ -59,10 +64,9 @@ async def apply_file(path: Path, settings: Settings, backend: Backend, front: Fr
         return ServiceCalls(front, settings, number or _only_account(settings, known))
 
     with _start_errors():
-        planned = await plan_file(read_source(str(path)), calls_of)
-        await run_steps(planned, lambda change: done.update([change.action]))
+        await run_steps(await plan_file(document, calls_of), lambda change: done.update([change.action]))
     counts = ", ".join([f"{count} {DONE[action]}" for action, count in done.items()])
-    print(f"cns: {path}: {counts or 'it declares nothing'}", flush=True)  # for a person
+    print(f"cns: {document.source.name}: {counts or 'it declares nothing'}", flush=True)  # for a person
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from cns_cli.config.document import read_model
-from cns_cli.config.model import Contents, File
+from cns_cli.config.document import Document
+from cns_cli.config.model import Contents
 from cns_cli.config.resources import Calls, Found, Kind
 from cns_cli.config.source import ConfigError, Refused, Source
 from cns_cli.config.wanted import POLICY, REDRIVE, Reader, Wanted, dead_letter_name
@@ -54,10 +54,10 @@ class Planned(msgspec.Struct, frozen=True):
     steps: Sequence[Step] = ()
 
 
-def read_parts(source: Source, calls_of: Callable[[str], Calls]) -> tuple[File, list[tuple[Reader, list[Wanted]]]]:
-    """The file, and the resources of each account that it names: of '' first, which is the caller's. Raises ConfigError
-    with all problems of the file."""
-    file, problems = read_model(source)
+def read_parts(document: Document, calls_of: Callable[[str], Calls]) -> list[tuple[Reader, list[Wanted]]]:
+    """The resources of each account that the file names: of '' first, which is the caller's. Raises ConfigError with
+    all problems of the file."""
+    source, file, problems = document.source, document.file, [*document.problems]
     parts: list[tuple[Reader, list[Wanted]]] = []
     named: dict[str, Contents] = {} if file.accounts and not file.names_contents() else {"": file}
     for number, contents in (named | file.accounts).items():
@@ -66,15 +66,15 @@ def read_parts(source: Source, calls_of: Callable[[str], Calls]) -> tuple[File, 
         problems += reader.problems
     if problems:
         raise ConfigError(source.name, problems)
-    return file, parts
+    return parts
 
 
-async def plan_file(source: Source, calls_of: Callable[[str], Calls], *, prune: bool = False) -> list[Planned]:
+async def plan_file(document: Document, calls_of: Callable[[str], Calls], *, prune: bool = False) -> list[Planned]:
     """The changes that make queues, topics and subscriptions as the file says. Raises ConfigError."""
     planned: list[Planned] = []
     removals: list[Planned] = []
-    for reader, wanted in read_parts(source, calls_of)[1]:
-        planned += await _plan(source, wanted)
+    for reader, wanted in read_parts(document, calls_of):
+        planned += await _plan(document.source, wanted)
         removals += await _plan_removals(reader.kinds, wanted) if prune else []
     return planned + removals
 

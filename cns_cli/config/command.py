@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from cns_cli.config.changes import DONE, Change, Planned, plan_file, run_steps
-from cns_cli.config.document import read_source
+from cns_cli.config.document import read_file
 from cns_cli.config.export import Exporter, yaml_text
 from cns_cli.config.model import File
 from cns_cli.config.remote import RemoteCalls
@@ -38,7 +38,7 @@ def apply(service: Service, file: FileName, prune: Prune = False, yes: Yes = Fal
     """
 
     async def work(calls: RemoteCalls) -> None:
-        planned = await plan_file(read_source(file), calls.of, prune=prune)
+        planned = await plan_file(read_file(file), calls.of, prune=prune)
         _confirm([one.change for one in planned if one.change.action == "delete"], yes=yes)
         await run_steps(planned, lambda change: _print(change, DONE[change.action], json=json))
 
@@ -54,7 +54,7 @@ def diff(service: Service, file: FileName, prune: Prune = False, json: Json = Fa
     """
 
     async def work(calls: RemoteCalls) -> list[Planned]:
-        return await plan_file(read_source(file), calls.of, prune=prune)
+        return await plan_file(read_file(file), calls.of, prune=prune)
 
     changes = [one.change for one in _run(service, work) if one.change.action != "keep"]
     for change in changes:

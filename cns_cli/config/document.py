@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -15,24 +15,34 @@ from cns_common.errors import UNREADABLE
 _TEXTS = {"extra_forbidden": "is no key here", "missing": "is missing"}
 
 
-def read_source(name: str) -> Source:
+class Document(NamedTuple):
+    """A file that was read."""
+
+    source: Source
+    file: File
+    """Without its faulty parts."""
+    problems: list[Problem]
+
+
+def read_file(name: str) -> Document:
     """Read a file, or standard input if it is `-`. Raises ConfigError."""
     try:
         with sys.stdin.buffer if name == "-" else pathlib.Path(name).open("rb") as stream:
             content = stream.read(BYTES_MAX + 1)
         if len(content) > BYTES_MAX:
             raise ValueError(f"longer than {BYTES_MAX} bytes")
-        return Source(name, content.decode())
+        return read_text(name, content.decode())
     except OSError as error:
         raise ConfigError(name, [Problem((), 1, f"cannot be read: {error.strerror}")]) from None
     except UNREADABLE as error:
         raise ConfigError(name, [Problem((), 1, f"cannot be read: {error}")]) from None
 
 
-def read_model(source: Source) -> tuple[File, list[Problem]]:
-    """The file without its faulty resources, and the problems of these."""
+def read_text(name: str, text: str) -> Document:
+    """Raises ConfigError for a text that is neither YAML nor JSON."""
+    source = Source(name, text)
     try:
-        return File.model_validate(source.value), []
+        return Document(source, File.model_validate(source.value), [])
     except ValidationError as error:
         faults = error.errors()
     problems = []
@@ -41,9 +51,9 @@ def read_model(source: Source) -> tuple[File, list[Problem]]:
         problems.append(source.problem(path, _TEXTS.get(fault["type"], fault["msg"])))
         _remove(source.value, path[:-1] if fault["type"] == "missing" else path)
     try:
-        return File.model_validate(source.value), problems
+        return Document(source, File.model_validate(source.value), problems)
     except ValidationError:
-        return File(), problems
+        return Document(source, File(), problems)
 
 
 def _remove(value: Any, path: Path) -> None:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from cns_backend.backend import Backend
     from cns_backend.sites.membership import SiteMembership
     from cns_backend.store_host import StoreHost
-    from cns_common.aws.front_door import FrontDoor
+    from cns_cli.config.document import Document
+    from cns_server.api import Api
     from cns_server.listener import Listeners
     from cns_server.standby import Standby
 
@@ -53,6 +54,21 @@ class ServiceProcess:
     settings: Settings
     listeners: Listeners
     ready: Callable[[], None]
+    init: Document | None = None
+    """The file of `CNS_INIT`, as it was at the start: a process that is started again does not depend on it."""
+
+    async def declare_accounts(self, backend: Backend) -> None:
+        if self.init is not None:
+            from cns_cli.config.at_start import apply_accounts  # slow to import
+
+            await apply_accounts(self.init, self.settings, backend.accounts, backend.clock)
+
+    async def declare_resources(self, backend: Backend, api: Api) -> None:
+        """Make what the file declares, before the first call is answered. Raises StartError."""
+        if self.init is not None:
+            from cns_cli.config.at_start import apply_resources  # slow to import
+
+            await apply_resources(self.init, self.settings, backend, api.front)
 
 
 def main(role: str) -> None:
@@ -60,7 +76,16 @@ def main(role: str) -> None:
     from cns_server.listener import Listeners
 
     settings = read_settings()
-    run(role, ServiceProcess(settings, Listeners(settings, shared=True), ready=lambda: None))
+    run(role, ServiceProcess(settings, Listeners(settings, shared=True), lambda: None, read_init(settings)))
+
+
+def read_init(settings: Settings) -> Document | None:
+    """Read the file of `CNS_INIT`. Raises StartError."""
+    if settings.init is None:
+        return None
+    from cns_cli.config.at_start import read_init_file  # slow to import
+
+    return read_init_file(settings.init)
 
 
 def read_settings() -> Settings:
@@ -87,9 +112,10 @@ async def run_api_with_store(process: ServiceProcess) -> None:
 
     settings = process.settings
     host = await open_store(settings)
+    await process.declare_accounts(host.backend)
     await print_first_key(settings, host)
     api = await Api.build(settings, host.backend)
-    await apply_init_file(settings, host.backend, api.front)
+    await process.declare_resources(host.backend, api)
     process.ready()
     with short_gc_pauses():
         await api.serve(process.listeners.duplicates(), _stop_signal(settings), process.listeners.close)
@@ -101,6 +127,7 @@ async def run_store(process: ServiceProcess) -> None:
     process.listeners.close()
     settings = process.settings
     host = await open_store(settings)
+    await process.declare_accounts(host.backend)
     await print_first_key(settings, host)
     process.ready()
     with short_gc_pauses():
@@ -143,9 +170,10 @@ async def _serve_api(
         with _start(settings, site):
             backend = await stack.enter_async_context(open_backend(settings, site))
             if settings.store == "cassandra":
+                await process.declare_accounts(backend)
                 await print_cluster_start(settings, backend)
             api = await Api.build(settings, backend)
-            await apply_init_file(settings, backend, api.front)
+            await process.declare_resources(backend, api)
         if standby is not None:
             await standby.stop()
         process.ready()
@@ -260,7 +288,6 @@ async def print_first_key(settings: Settings, host: StoreHost) -> None:
 
     url = base_url(settings)
     _warn_of_auth_off(settings)
-    await apply_init_accounts(settings, host.backend)
     if host.accounts.empty():
         target = _first_key_output(settings.first_key_file)
         clock = host.backend.clock
@@ -291,26 +318,9 @@ def _first_key_output(path: Path | None) -> AbstractContextManager[TextIO]:
     return os.fdopen(descriptor, "a", encoding="utf-8")
 
 
-async def apply_init_accounts(settings: Settings, backend: Backend) -> None:
-    """Make the accounts that `CNS_INIT` declares. Raises StartError."""
-    if settings.init is not None:
-        from cns_cli.config.at_start import apply_accounts  # slow to import
-
-        await apply_accounts(settings.init, settings, backend.accounts, backend.clock)
-
-
-async def apply_init_file(settings: Settings, backend: Backend, front: FrontDoor) -> None:
-    """Make what `CNS_INIT` declares, before the first call is answered. Raises StartError."""
-    if settings.init is not None:
-        from cns_cli.config.at_start import apply_file  # slow to import
-
-        await apply_file(settings.init, settings, backend, front)
-
-
 async def print_cluster_start(settings: Settings, backend: Backend) -> None:
     """Print the address. No account is created: several processes may start at once."""
     _warn_of_auth_off(settings)
-    await apply_init_accounts(settings, backend)
     if settings.auth == "on" and not await backend.accounts.accounts():
         print("cns: there are no accounts yet: `cns account create` creates one", flush=True)
     where = f"keyspace {settings.cassandra_keyspace} at {settings.cassandra}"

@@ -12,12 +12,20 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from cns_backend.optional_dependencies import extra_missing
 from cns_cli.service import lean_imports  # noqa: F401  # before the libraries
-from cns_cli.service.processes import DATA_LOCK_TIMEOUT_S, POLL_INTERVAL_S, ServiceProcess, read_settings, run
+from cns_cli.service.processes import (
+    DATA_LOCK_TIMEOUT_S,
+    POLL_INTERVAL_S,
+    ServiceProcess,
+    read_init,
+    read_settings,
+    run,
+)
 from cns_common.configuration.settings import Settings
 from cns_common.data_directory import lock_directory, lock_owner
 from cns_common.errors import StartError
@@ -26,6 +34,9 @@ from cns_common.sqlite.database import LOCK_FILE as STORE_LOCK_FILE
 from cns_server.listener import EXIT_PORT_TAKEN, Listeners
 
 LOCK_FILE = "up.lock"
+if TYPE_CHECKING:
+    from cns_cli.config.document import Document
+
 STOP_S = 40.0
 """A stopping process exits by itself within 38 s, see `cns_common.process.stop_limit`. After this time it is killed."""
 _HAND_OVER, _TRIAL = "_CNS_HAND_OVER", "_CNS_TRIAL"
@@ -52,6 +63,7 @@ def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
     """Run until a signal stops it; return the exit code. Raises StartError."""
     handed_over = _read_hand_over()
     settings = read_settings()
+    init = read_init(settings)
     listeners = Listeners(settings, inherited=handed_over.sockets)
     if os.environ.get(_TRIAL):  # noqa: TID251  # internal, no setting
         listeners.check()
@@ -66,7 +78,7 @@ def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
         os.set_inheritable(lock, False)
         _open(listeners, settings)  # a port in use must not touch the data
         supervisor = Supervisor(
-            children(settings, lock, listeners, api_processes, workers),
+            children(settings, lock, listeners, api_processes, workers, init),
             settings.data / STATUS_FILE,
             settings.stop_delay_s + STOP_S,
             listeners,
@@ -141,12 +153,14 @@ def _remove_created(directories: list[Path]) -> None:
             directory.rmdir()
 
 
-def children(settings: Settings, lock: int, listeners: Listeners, api_processes: int, workers: int) -> list[Child]:
+def children(
+    settings: Settings, lock: int, listeners: Listeners, api_processes: int, workers: int, init: Document | None
+) -> list[Child]:
     """Return the processes: one API process hosts the store itself, several share a store process, and in the cluster
     form there is none. Workers stop first, the store last. `lock` is the supervisor's alone."""
 
     def child(name: str, role: str, *modules: str, stop_rank: int) -> Child:
-        work = partial(_work, role, settings, lock, listeners)
+        work = partial(_work, role, settings, lock, listeners, init)
         return Child(
             name=name,
             work=work,
@@ -178,10 +192,17 @@ def import_modules(modules: tuple[str, ...]) -> None:
     gc.freeze()  # so that collections in children do not copy these pages
 
 
-def _work(role: str, settings: Settings, lock: int, listeners: Listeners, ready: Callable[[], None]) -> int:
+def _work(
+    role: str,
+    settings: Settings,
+    lock: int,
+    listeners: Listeners,
+    init: Document | None,
+    ready: Callable[[], None],
+) -> int:
     os.close(lock)
     try:
-        run(role, ServiceProcess(settings, listeners, ready))
+        run(role, ServiceProcess(settings, listeners, ready, init))
     except StartError as error:
         print(f"cns: {error}", file=sys.stderr)  # for a person
         return error.exit_code

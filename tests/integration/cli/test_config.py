@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from cns_cli.config.at_start import ServiceCalls
 from cns_cli.config.changes import Change, plan_file, run_steps
+from cns_cli.config.document import read_text
 from cns_cli.config.export import Exporter, yaml_text
-from cns_cli.config.source import ConfigError, Source
+from cns_cli.config.source import ConfigError
 from cns_common.configuration.settings import Settings
 from tests.integration.errors.api_forms import REGION, embedded_api
 from tests.marks import examples
@@ -103,12 +104,12 @@ def calls(service: Service) -> ServiceCalls:
 
 async def apply(calls: ServiceCalls, text: str, *, prune: bool = False) -> list[Change]:
     done: list[Change] = []
-    await run_steps(await plan_file(Source("f.yaml", text), lambda _: calls, prune=prune), done.append)
+    await run_steps(await plan_file(read_text("f.yaml", text), lambda _: calls, prune=prune), done.append)
     return done
 
 
 async def differences(calls: ServiceCalls, text: str, *, prune: bool = False) -> list[Change]:
-    planned = await plan_file(Source("f.yaml", text), lambda _: calls, prune=prune)
+    planned = await plan_file(read_text("f.yaml", text), lambda _: calls, prune=prune)
     return [one.change for one in planned if one.change.action != "keep"]
 
 
