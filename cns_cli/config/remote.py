@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import botocore.session
@@ -25,18 +26,19 @@ class RemoteCalls:
         self.account = caller.account
         self.region = caller.region
         self._url = profile.url
-        session = botocore.session.get_session()
-        self._clients = {
-            service: session.create_client(
-                service,
+        keys = {"aws_access_key_id": profile.key_id, "aws_secret_access_key": profile.secret}
+        config = Config(parameter_validation=False)  # the service refuses in AWS's words
+        try:
+            create = partial(
+                botocore.session.get_session().create_client,
                 region_name=caller.region,
                 endpoint_url=profile.url,
-                aws_access_key_id=profile.key_id,
-                aws_secret_access_key=profile.secret,
-                config=Config(parameter_validation=False),  # the service refuses in AWS's words
+                config=config,
+                **keys,
             )
-            for service in ("sqs", "sns")
-        }
+            self._clients = {service: create(service) for service in ("sqs", "sns")}
+        except BotoCoreError as error:  # a profile or file of AWS's that cannot be read
+            raise UsageError(str(error)) from None
 
     def of(self, number: str) -> RemoteCalls:
         """The calls for a part of a file: of the caller's account alone. Ends the command for others."""

@@ -76,4 +76,5 @@ def test_refusals_say_where_and_end_with_their_exit_codes(service: Up, tmp_path:
     assert ended("queues: {}", AWS_ENDPOINT_URL=f"http://127.0.0.1:{free_port()}")[0] == 69
     code, said = ended("queues: {q: }", AWS_SECRET_ACCESS_KEY="wrong")
     assert (code, "InvalidClientTokenId" in said) == (1, True), said
+    assert ended("queues: {}", AWS_PROFILE="none") == (2, "cns: The config profile (none) could not be found\n")
     assert run(service, "config", "apply", tmp_path / "missing").returncode == 2
