@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import Any
 
 import botocore.session
@@ -24,19 +23,21 @@ class RemoteCalls:
         if not profile.key_id:
             raise UsageError("a token cannot sign calls: use an access key")
         self.account = caller.account
-        self.region = caller.region
+        self.region = profile.region or caller.region
         self._url = profile.url
-        keys = {"aws_access_key_id": profile.key_id, "aws_secret_access_key": profile.secret}
-        config = Config(parameter_validation=False)  # the service refuses in AWS's words
         try:
-            create = partial(
-                botocore.session.get_session().create_client,
-                region_name=caller.region,
-                endpoint_url=profile.url,
-                config=config,
-                **keys,
-            )
-            self._clients = {service: create(service) for service in ("sqs", "sns")}
+            session = botocore.session.get_session()
+            self._clients = {
+                service: session.create_client(
+                    service,
+                    region_name=self.region,
+                    endpoint_url=profile.url,
+                    aws_access_key_id=profile.key_id,
+                    aws_secret_access_key=profile.secret,
+                    config=Config(parameter_validation=False),  # the service refuses in AWS's words
+                )
+                for service in ("sqs", "sns")
+            }
         except BotoCoreError as error:  # a profile or file of AWS's that cannot be read
             raise UsageError(str(error)) from None
 
