@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-cluster install-pipeline install-dev install-test install-clients install-programs up test test-all test-ring test-clients test-containers release-check check fast format lock site wheel deb sbom seeds bench compare faults servers-up servers-down clean
+.PHONY: help install install-cluster install-pipeline install-dev install-test install-clients install-programs up test test-all test-ring test-clients test-containers test-pythons release-check check fast format lock site wheel deb sbom release audit seeds bench compare faults servers-up servers-down clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -47,6 +47,12 @@ install-test install-clients: install-%: $(VENV)/%.done
 install-programs: install-clients ## install and build the clients in JavaScript, Java and Go that tests drive the service with
 	$(BIN)/python -m tests.clients
 
+build/pythons/%.done: requirements/dev.lock requirements/test.lock requirements/clients.lock pyproject.toml
+	$(BIN)/python -m lab.harness.pythons $*
+	@! [ -d build/pythons/$* ] || touch $@
+
+install-python%: $(VENV)/dev.done build/pythons/%.done ;
+
 up: install ## install and run the service on this machine
 	$(BIN)/cns up --data $(DATA) $(ARGS)
 
@@ -75,7 +81,10 @@ test-clients: install-dev install-programs ## clients in JavaScript, Java, Go an
 test-containers: install-dev ## the composed cluster, brought up by podman-compose on images made here, and driven
 	$(BIN)/python -m tests.run_stages --all containers
 
-release-check: test-all test-ring test-clients test-containers faults ## all that a release takes
+test-pythons: install-dev ## the embedded form on each version of Python that it is for
+	$(BIN)/python -m tests.run_stages python3.11 python3.12 python3.13
+
+release-check: test-all test-ring test-clients test-containers test-pythons faults ## all that a release takes
 
 seeds: install-dev ## what the seeds state, shown by its commands: make seeds SEED=000
 	$(BIN)/python -m tests.seeds $(SEED)
@@ -117,6 +126,12 @@ sbom: $(VENV)/tools/sbom.done ## what each lock file installs, as CycloneDX in b
 	  PYTHONWARNINGS=ignore::UserWarning $(VENV)/tools/sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 	    --output-file build/sbom/$$lock.cdx.json requirements/$$lock.lock || exit 1; \
 	done
+
+release: install $(VENV)/tools/sbom.done ## the files of a release, in build/release; to try it: make release ARGS=--unreleased
+	$(BIN)/python -m deploy.release $(ARGS)
+
+audit: install $(VENV)/tools/audit.done ## known vulnerabilities of what the lock files install, where a service of them is reached
+	$(BIN)/python -m deploy.audit $(VENV)/tools/audit/bin/pip-audit
 
 lock: $(UV) ## resolve versions anew
 	deploy/lock.sh $(UV)

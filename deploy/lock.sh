@@ -21,3 +21,4 @@ for group in test clients; do
 done
 compile --group site -o requirements/site.lock
 compile --group sbom -o requirements/sbom.lock
+compile --group audit -o requirements/audit.lock

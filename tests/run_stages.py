@@ -5,7 +5,7 @@
 `make test` is the gate: all fast checks, the embedded form, and a thin slice of everything else (tests marked `slice`).
 `make test-all` (`--all`) runs every test but those of stages that run only by their name: the acceptance tests on the
 cluster form and over the HTTP queue port, fault rounds and a quick bench as well. `make test-ring`, `test-clients` and
-`test-containers` name these stages, and `make release-check` runs all.
+`test-containers` name these stages, as `test-pythons` does those of each Python, and `make release-check` runs all.
 
 Three stages run at a time, since many tests wait more than they compute; the bench runs alone. Each stage of pytest is
 one process: a process costs 3 CPU seconds before its first test. What a stage prints is shown when it ends, and
@@ -38,6 +38,7 @@ import psutil
 
 from lab.harness import servers
 from lab.harness.parts import MISSING, provide
+from lab.harness.pythons import VERSIONS, environment
 from tests import reports
 from tests.marks import ALL
 from tests.spec.record import RECORDS
@@ -73,6 +74,7 @@ VALIDATORS = "tests/acceptance/clients/test_foreign_validators.py"
 WEBHOOKS = "tests/acceptance/clients/test_webhook_pages.py"
 CLIENT_PAGE = "tests/acceptance/clients/test_client_page.py"
 TERRAFORM = "tests/acceptance/terraform/test_terraform.py"
+HELM = "tests/acceptance/clients/test_helm_chart.py"
 RULE_ENGINE = "tests/filters/test_against_ruler.py"
 
 Command = tuple[str, ...]
@@ -126,7 +128,16 @@ def ignoring(*paths: str) -> list[str]:
     return [f"--ignore={path}" for path in paths]
 
 
-IN_LANGUAGES = (*PYTEST, OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, TERRAFORM, RULE_ENGINE)
+def of_python(version: str) -> Stage:
+    """The embedded form on this version of Python, in an environment of its own."""
+    name, ignored = f"python{version}", ignoring("tests/unit/spark", "tests/acceptance/up/test_debian.py")
+    folders = [f"{ACCEPTANCE}/{folder}" for folder in ("sns", "sqs", "rest", "cli", "up")]
+    words = (*GATE, *ignored, "tests/unit", "tests/protocol", "tests/conformance", *folders)
+    command = (str(environment(version) / "bin" / "python"), "-m", "pytest", "-q", *words)
+    return Stage(name, command, command, (name, "cassandra", "redis", "exim"), groups=("test", name), is_apart=True)
+
+
+IN_LANGUAGES = (*PYTEST, OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, TERRAFORM, HELM, RULE_ENGINE)
 LANGUAGES = ("node", "curl", "jq", "jdk", "go", "php", "terraform")
 WITH_SPARK = ("test", "pipeline")
 EVERYTHING = (*WITH_SPARK, "clients")
@@ -159,7 +170,7 @@ STAGES = (
     ),
     tests(
         "acceptance-calls",
-        *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, TERRAFORM),
+        *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, TERRAFORM, HELM),
         *ignoring(*[f"{ACCEPTANCE}/{folder}" for folder in ("cli", "up", "traces", "cluster")]),
         ACCEPTANCE,
         gate=GATE,
@@ -192,6 +203,7 @@ STAGES = (
     Stage("languages", None, IN_LANGUAGES, LANGUAGES, groups=EVERYTHING, is_apart=True),
     tests("ring", "-mring", "tests/faults", gate=None, needs=("cassandra", "redis"), is_apart=True),
     tests("containers", "-mcompose", "tests/compose", gate=None, is_apart=True),
+    *[of_python(version) for version in VERSIONS],
     tests("faults", "-m", "not ring", "tests/faults", gate=None, needs=("cassandra", "redis")),
     tests("bench-tools", "tests/bench", gate=None),
     Stage("bench", None, (sys.executable, "-m", "lab.bench.run", "--quick"), ("cassandra", "redis"), is_last=True),
@@ -242,7 +254,7 @@ def run(chosen: dict[Stage, Command], missing: dict[str, str], *, is_all: bool) 
     to_run, not_run = dict(chosen), []
     for stage, command in chosen.items():
         lacking = [name for name in stage.needs if name in missing]
-        if lacking and "pytest" not in command and not is_ci:
+        if stage.name in lacking or (lacking and "pytest" not in command and not is_ci):
             not_run += [f"not run: stage {stage.name}: {name} is missing: {missing[name]}" for name in lacking]
             del to_run[stage]
     last = [stage for stage in to_run if stage.is_last]

@@ -13,12 +13,14 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 from deploy.servers.failure import Failure
 from deploy.servers.software import PACKAGES, Package, ensure_installed
 from lab.harness.language_tools import GO, JDK, NODE, NPM, find_terraform
+from lab.harness.pythons import VERSIONS, find_python
 from lab.harness.wrong_clock import find_faketime
 
 MISSING = "TEST_PARTS_MISSING"
@@ -43,6 +45,10 @@ def _has_namespaces() -> bool:
     return program is not None and subprocess.run([program, *words], capture_output=True, check=False).returncode == 0
 
 
+def _has_python(version: str) -> bool:
+    return find_python(version) is not None
+
+
 PARTS: Mapping[str, Part] = {
     "cassandra": Part((PACKAGES["java"], PACKAGES["maven"]), lambda: bool(os.environ.get("CNS_CASSANDRA"))),
     "redis": Part((PACKAGES["redis"],)),
@@ -61,6 +67,7 @@ PARTS: Mapping[str, Part] = {
     "systemd": Part((("systemd", lambda: shutil.which("systemd-analyze")),)),
     "namespaces": Part((("util-linux", _has_namespaces),)),
     "terraform": Part((), lambda: find_terraform() is not None, "docs/guides/terraform.md"),
+    **{f"python{version}": Part((), partial(_has_python, version), "CONTRIBUTING.md") for version in VERSIONS},
 }
 
 

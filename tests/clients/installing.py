@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from lab.harness import installing
@@ -49,6 +50,15 @@ ORACLES: Mapping[str, Program] = {
 }
 """Programs whose answers are compared with the service's."""
 
+TOOLS: Mapping[str, Program] = {
+    "helm": Program(
+        part="go",
+        build=partial(build_go, package="helm.sh/helm/v3/cmd/helm"),
+        command=lambda built: [str(built / "client")],
+    ),
+}
+"""Programs of operators."""
+
 VALIDATORS: Mapping[str, Program] = {
     "sns-validator": Program(
         part="node",
@@ -72,4 +82,4 @@ RULES: Mapping[str, Program] = {
 }
 """Rules of accessibility, which run in a page."""
 
-ALL = {**CLIENTS, **ORACLES, **VALIDATORS, **RULES}
+ALL = {**CLIENTS, **TOOLS, **ORACLES, **VALIDATORS, **RULES}

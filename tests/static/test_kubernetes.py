@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,15 @@ import kubernetes_validate
 import pytest
 import yaml
 
+import cns as package
 from cns_common.configuration.settings import Settings
 from cns_common.metrics.catalogue import METRICS
 from cns_common.worker_roles import ALL_ROLES
 from tests.promql import adapter_rules, rules
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
-BASE, AUTOSCALING = ROOT / "base", ROOT / "autoscaling"
+BASE, AUTOSCALING, SINGLE = ROOT / "base", ROOT / "autoscaling", ROOT / "single"
+CHART = ROOT.parent / "helm" / "cns"
 VERSIONS = ("1.30", "1.37")
 """The oldest and the newest that the manifests are meant for."""
 DRAIN_S = 20
@@ -37,8 +40,8 @@ def named(kind: str, directory: Path = BASE) -> dict[str, dict[str, Any]]:
     return {each["metadata"]["name"]: each for each in documents(directory) if each["kind"] == kind}
 
 
-def config() -> dict[str, str]:
-    (made,) = kustomization(BASE)["configMapGenerator"]
+def config(directory: Path = BASE) -> dict[str, str]:
+    (made,) = kustomization(directory)["configMapGenerator"]
     return dict(literal.split("=", 1) for literal in made["literals"])
 
 
@@ -48,23 +51,59 @@ def pods() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("directory", [BASE, AUTOSCALING], ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", [BASE, AUTOSCALING, SINGLE], ids=lambda path: path.name)
 def test_each_resource_is_valid(directory: Path, version: str) -> None:
     for document in documents(directory):
         kubernetes_validate.validate(document, version, strict=True)
 
 
-@pytest.mark.parametrize("directory", [BASE, AUTOSCALING], ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", [BASE, AUTOSCALING, SINGLE], ids=lambda path: path.name)
 def test_the_kustomization_names_each_file(directory: Path) -> None:
     files = {path.name for path in directory.glob("*.yaml")} - {"kustomization.yaml", "prometheus-adapter.yaml"}
     assert {name for name in kustomization(directory)["resources"] if name.endswith(".yaml")} == files
 
 
-def test_settings_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in config().items():
+@pytest.mark.parametrize(("directory", "store"), [(BASE, "cassandra"), (SINGLE, "embedded")])
+def test_settings_are_settings(directory: Path, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in config(directory).items():
         assert name.removeprefix("CNS_").lower() in Settings.model_fields, name
         monkeypatch.setenv(name, value)
-    assert Settings(data=tmp_path).store == "cassandra"
+    assert Settings(data=tmp_path).store == store
+
+
+def test_all_have_the_version_of_the_service() -> None:
+    tags = [image["newTag"] for directory in (BASE, SINGLE) for image in kustomization(directory)["images"]]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert {*tags, chart["version"], chart["appVersion"]} == {package.__version__}
+
+
+def test_the_values_of_the_chart_are_those_of_its_schema() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    _same_names(values, schema)
+
+
+def _same_names(values: dict[str, Any], schema: dict[str, Any]) -> None:
+    assert set(values) == set(schema["properties"]) - {"global"}
+    for name, value in values.items():
+        if "properties" in schema["properties"][name]:
+            _same_names(value, schema["properties"][name])
+
+
+def test_nobody_connects_to_workers() -> None:
+    (open_to_all,) = [each["spec"] for each in named("NetworkPolicy").values() if each["spec"].get("ingress")]
+    assert open_to_all["podSelector"]["matchLabels"] == {"app.kubernetes.io/component": "api"}
+    (closed,) = [each["spec"] for each in named("NetworkPolicy").values() if not each["spec"].get("ingress")]
+    (expression,) = closed["podSelector"]["matchExpressions"]
+    components = {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in pods().values()}
+    assert components == {"api", *expression["values"]}
+
+
+def test_one_pod_has_one_volume_and_time_to_stop() -> None:
+    spec = named("StatefulSet", SINGLE)["cns"]["spec"]
+    assert spec["replicas"] == 1
+    assert config(SINGLE)["CNS_DATA"].startswith("/data/")
+    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] > 2 * DRAIN_S
 
 
 def test_pods_have_no_variables_that_are_not_settings() -> None:
