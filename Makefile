@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-cluster install-pipeline install-dev install-test install-clients install-programs up test test-all test-ring test-clients test-containers test-pythons release-check check fast format lock site wheel deb sbom release audit seeds bench compare faults servers-up servers-down clean
+.PHONY: help install install-cluster install-pipeline install-dev install-test install-clients install-programs up test test-all test-ring test-clients test-containers test-pythons release-check check fast format lock site wheel deb sbom image release audit seeds bench compare faults servers-up servers-down clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -126,6 +126,9 @@ sbom: $(VENV)/tools/sbom.done ## what each lock file installs, as CycloneDX in b
 	  PYTHONWARNINGS=ignore::UserWarning $(VENV)/tools/sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 	    --output-file build/sbom/$$lock.cdx.json requirements/$$lock.lock || exit 1; \
 	done
+
+image: ## the image localhost/cns, by podman from Debian's packages, as root: no image registry is needed
+	$(PYTHON) -m deploy.images cns
 
 release: install $(VENV)/tools/sbom.done ## the files of a release, in build/release; to try it: make release ARGS=--unreleased
 	$(BIN)/python -m deploy.release $(ARGS)

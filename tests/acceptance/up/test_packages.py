@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,35 @@ from tests import wheel
 
 ROOT = Path(__file__).parents[3]
 COMMITTED_S = 1_700_000_000
+BILLS = Path(".venv") / "tools" / "sbom"
 
 pytestmark = pytest.mark.extended
+
+
+def test_two_releases_of_a_commit_are_the_same(tmp_path: Path) -> None:
+    """Of clones in directories of other names; what is in the work tree has no part in it."""
+    subprocess.run(["make", f"{BILLS}.done"], cwd=ROOT, check=True, env={**os.environ, "MAKEFLAGS": ""})
+    sums = []
+    for name in ("first", "a-second-one"):
+        clone = tmp_path / name / "clone"
+        subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, clone], check=True)
+        done = released(clone, "--unreleased")
+        assert done.returncode == 0, done.stderr
+        files = clone / "build" / "release"
+        sums.append((files / "SHA256SUMS").read_text())
+        subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=files, check=True)
+    assert sums[0] == sums[1]
+    kinds = {Path(line.split()[1]).suffix for line in sums[0].splitlines()}
+    assert kinds == {".gz", ".whl", ".deb", ".json", ".md"}
+    (clone / "README.md").write_text("changed")
+    done = released(clone, "--unreleased")
+    assert (done.returncode, "not committed" in done.stderr) == (1, True)
+
+
+def released(clone: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "deploy.release", "--bills", ROOT / BILLS, *words]
+    environment = {**os.environ, "PYTHONPATH": str(clone)}
+    return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_two_builds_are_the_same(tmp_path: Path) -> None:
