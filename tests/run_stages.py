@@ -75,6 +75,7 @@ WEBHOOKS = "tests/acceptance/clients/test_webhook_pages.py"
 CLIENT_PAGE = "tests/acceptance/clients/test_client_page.py"
 TERRAFORM = "tests/acceptance/terraform/test_terraform.py"
 HELM = "tests/acceptance/clients/test_helm_chart.py"
+CONTAINERS = "tests/acceptance/clients/test_testcontainers.py"
 RULE_ENGINE = "tests/filters/test_against_ruler.py"
 
 Command = tuple[str, ...]
@@ -137,7 +138,7 @@ def of_python(version: str) -> Stage:
     return Stage(name, command, command, (name, "cassandra", "redis", "exim"), groups=("test", name), is_apart=True)
 
 
-IN_LANGUAGES = (*PYTEST, OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, TERRAFORM, HELM, RULE_ENGINE)
+IN_LANGUAGES = (*PYTEST, OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, TERRAFORM, HELM, CONTAINERS, RULE_ENGINE)
 LANGUAGES = ("node", "curl", "jq", "jdk", "go", "php", "terraform")
 WITH_SPARK = ("test", "pipeline")
 EVERYTHING = (*WITH_SPARK, "clients")
@@ -170,7 +171,7 @@ STAGES = (
     ),
     tests(
         "acceptance-calls",
-        *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, TERRAFORM, HELM),
+        *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, TERRAFORM, HELM, CONTAINERS),
         *ignoring(*[f"{ACCEPTANCE}/{folder}" for folder in ("cli", "up", "traces", "cluster")]),
         ACCEPTANCE,
         gate=GATE,

@@ -19,7 +19,7 @@ before(async () => {
   });
 });
 
-after(() => cns.stop());
+after(() => cns?.stop());
 
 test("an order arrives", async () => {
   const { QueueUrl } = await sqs.send(new CreateQueueCommand({ QueueName: "orders" }));
