@@ -22,10 +22,11 @@ def environment(version: str) -> Path:
 def find_python(version: str) -> Path | None:
     """An interpreter of this version: on the path, or installed by pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    found = [shutil.which(f"python{version}"), *sorted(pyenv.glob(f"versions/{version}.*/bin/python{version}"))]
-    for path in filter(None, found):
+    on_path = shutil.which(f"python{version}")  # may be a shim of pyenv that leads nowhere
+    found = [*([Path(on_path)] if on_path else []), *sorted(pyenv.glob(f"versions/{version}.*/bin/python{version}"))]
+    for path in found:
         if subprocess.run([path, "-c", "import ensurepip"], capture_output=True, check=False).returncode == 0:
-            return Path(path)
+            return path
     return None
 
 

@@ -42,7 +42,7 @@ def test_two_releases_of_a_commit_are_the_same(tmp_path: Path) -> None:
 
 
 def released(clone: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "deploy.release", "--bills", ROOT / BILLS, *words]
+    command = [sys.executable, "-m", "deploy.release", "--bills", str(ROOT / BILLS), *words]
     environment = {**os.environ, "PYTHONPATH": str(clone)}
     return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
 
