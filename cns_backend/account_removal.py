@@ -46,18 +46,21 @@ class AccountRemoval:
         account that does not exist, or the service's own."""
         await self._revoke_root(account)
         users = await self._delete_users(account)
-        step = RemovalStep(
+        step = msgspec.structs.replace(await self.empty(account), users=users)
+        if step.items:
+            return step
+        await self._backend.accounts.delete(account)
+        return RemovalStep(complete=True)
+
+    async def empty(self, account: str) -> RemovalStep:
+        """Delete up to `STEP_ITEMS` of each kind of what the account owns."""
+        return RemovalStep(
             complete=False,
-            users=users,
             queues=await self._delete_queues(account),
             topics=await self._delete_topics(account),
             subscriptions=await self._delete_subscriptions(account),
             applications=await self._delete_applications(account),
         )
-        if step.items:
-            return step
-        await self._backend.accounts.delete(account)
-        return RemovalStep(complete=True)
 
     async def _revoke_root(self, account: str) -> None:
         """End the root's key and, with its password, its sessions in the pages."""

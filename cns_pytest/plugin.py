@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "are those of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
     )
     parser.addini("cns_settings", "Settings of the service, a line each: CNS_SMS_SANDBOX=on", "linelist", [])
+    parser.addini("cns_reset", "Empty the service before each test that uses it", "bool", False)
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +54,13 @@ def cns_service(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFa
         )
     finally:
         process.stop()
+
+
+@pytest.fixture(autouse=True)
+def _cns_reset(request: pytest.FixtureRequest) -> None:
+    """Set up before the test's own fixtures of its scope."""
+    if request.config.getini("cns_reset") and "cns_service" in request.fixturenames:
+        request.getfixturevalue("cns_service").reset()
 
 
 @pytest.fixture

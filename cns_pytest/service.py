@@ -69,12 +69,12 @@ class Service:
 
     def advance(self, seconds: float) -> None:
         """Advance the service's clock: delays, visibility timeouts and retries end earlier."""
-        body = json.dumps({"advance_s": seconds}).encode()
-        status, answer = fetch(f"{self.url}/_cns/clock", body, {"content-type": "application/json"})
-        if status == 404:
-            raise RuntimeError("this service has no test clock: start it with --test-clock")
-        if status != 200:
-            raise RuntimeError(f"the clock could not be advanced: {answer.decode(errors='replace')}")
+        self._post("clock", json.dumps({"advance_s": seconds}).encode())
+
+    def reset(self) -> None:
+        """Empty the service: no account has queues, topics or subscriptions any more, nothing is to be delivered, and
+        names of deleted queues are free. Accounts and keys stay; the clock goes on."""
+        self._post("reset", b"")
 
     def deliveries(self, message_id: str) -> list[Delivery]:
         """The attempts to deliver the message and what became of it, as far as they are written: within 0.25 s."""
@@ -95,6 +95,13 @@ class Service:
         wrong = difference(self.deliveries(message_id), subscriptions)
         if wrong:
             raise AssertionError(wrong)
+
+    def _post(self, act: str, body: bytes) -> None:
+        status, answer = fetch(f"{self.url}/_cns/{act}", body, {"content-type": "application/json"}, method="POST")
+        if status == 404:
+            raise RuntimeError("this service has no test clock: start it with --test-clock")
+        if status != 200:
+            raise RuntimeError(f"/_cns/{act} failed: {answer.decode(errors='replace')}")
 
     def _events(self) -> Path:
         if self.data is None:

@@ -27,6 +27,7 @@ from cns.service import NotificationService
 from cns_backend.backend import Backend
 from cns_backend.local_queues import LocalDelivery
 from cns_backend.queue_port import access_keys, queue_port
+from cns_backend.reset import ServiceReset
 from cns_backend.services import (
     audit_log,
     event_log,
@@ -130,6 +131,7 @@ class Api:
             shows_names=MetricsAccess(settings).admits,
             certificate=self.certificate,
             advance_clock=backend.control.advance_clock if settings.test_clock else None,
+            reset=ServiceReset(backend, queues, settings.recreate_wait_s).run if settings.test_clock else None,
         )
         self._admin = AdminAddress(settings.admin_bind)
         self.app = App(front, pages, self._admin, (PAGES_PREFIX, ADMIN_PATH))

@@ -54,6 +54,7 @@ class Pages:
     shows_names: Callable[[Scope], bool]
     certificate: Callable[[str], bytes | None]
     advance_clock: Callable[[int], Awaitable[int]] | None  # None without a test clock
+    reset: Callable[[], Awaitable[int]] | None  # None without a test clock
 
 
 class App(Starlette):
@@ -119,7 +120,11 @@ def _routes(pages: Pages) -> list[Route]:
         *_reports(pages),
         Route(f"/{CERTIFICATE_PREFIX}{{name}}", certificate),
     ]
-    return found if pages.advance_clock is None else [*found, _clock(pages.advance_clock)]
+    if pages.advance_clock is not None:
+        found.append(_clock(pages.advance_clock))
+    if pages.reset is not None:
+        found.append(_reset(pages.reset))
+    return found
 
 
 def _reports(pages: Pages) -> list[Route]:
@@ -157,6 +162,13 @@ def _clock(advance: Callable[[int], Awaitable[int]]) -> Route:
         return JSONResponse({"offset_ms": await advance(int(asked.advance_s * 1000))})
 
     return Route("/_cns/clock", clock, methods=["POST"])
+
+
+def _reset(run: Callable[[], Awaitable[int]]) -> Route:
+    async def reset(_request: Request) -> Response:
+        return JSONResponse({"offset_ms": await run()})
+
+    return Route("/_cns/reset", reset, methods=["POST"])
 
 
 async def _redirect(target: str, _request: Request) -> Response:

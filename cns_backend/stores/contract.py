@@ -201,6 +201,11 @@ class ServiceControl(Protocol):
         """Advance the test clock of every process. Returns the new offset."""
         ...
 
+    async def owners(self) -> list[str]:
+        """The accounts that have queues, topics, subscriptions or platform applications, known or not. Scans the
+        store: for rare acts only."""
+        ...
+
     async def report(self, report: ProcessReport) -> None: ...
 
     async def retire(self, process: str) -> None:

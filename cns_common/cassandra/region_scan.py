@@ -1,8 +1,10 @@
-"""The regions in which an account has entries in an index: a scan of all its partitions, for rare acts only."""
+"""The accounts and regions in an index: scans of all its partitions, for rare acts only."""
 
 from __future__ import annotations
 
-from cns_common.cassandra.session import Cassandra, Statement
+from collections.abc import AsyncIterator
+
+from cns_common.cassandra.session import Cassandra, Row, Statement
 
 PAGE_ROWS = 1_000
 
@@ -19,9 +21,15 @@ class RegionScan:
 
     async def regions(self, cassandra: Cassandra, account: str) -> list[str]:
         """Sorted."""
-        found: set[str] = set()
+        return sorted({row[1] async for row in self._keys(cassandra) if row[0] == account})
+
+    async def accounts(self, cassandra: Cassandra) -> set[str]:
+        """All accounts in the index."""
+        return {row[0] async for row in self._keys(cassandra)}
+
+    async def _keys(self, cassandra: Cassandra) -> AsyncIterator[Row]:
         rows = await cassandra.run(self._first)
         while rows:
-            found |= {row[1] for row in rows if row[0] == account}
+            for row in rows:
+                yield row
             rows = await cassandra.run(self._next, *rows[-1]) if len(rows) == PAGE_ROWS else []
-        return sorted(found)

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from msgspec.structs import replace
 
+from cns.stores.cassandra.mobile_schema import APPLICATION_REGIONS
+from cns.stores.cassandra.schema import OWNER_REGIONS, TOPIC_REGIONS
 from cns_backend.stores.contract import (
     PROBE_ASK_LIFE_S,
     REPORT_LIFE_S,
@@ -23,6 +25,7 @@ from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.metrics.catalogue import CASSANDRA_STATEMENTS
 from cns_common.sealing import Seal
+from cqs.stores.cassandra.schema import REGIONS
 
 TABLES = (
     # rows live for seconds, so their tombstones can go soon
@@ -100,6 +103,10 @@ class CassandraControl(CassandraReports, ServiceControl):
             return await self._cassandra.run(_GET, CLOCK_NAME) == [(value,)]
 
         return await resolve_lost_write(attempt, ours)
+
+    async def owners(self) -> list[str]:
+        scans = (REGIONS, TOPIC_REGIONS, OWNER_REGIONS, APPLICATION_REGIONS)
+        return sorted(set().union(*[await scan.accounts(self._cassandra) for scan in scans]))
 
     async def report(self, report: ProcessReport) -> None:
         named = replace(report, process=self.machine + report.process)

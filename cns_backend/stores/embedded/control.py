@@ -25,6 +25,13 @@ from cns_common.sqlite.database import Database
 from cns_common.sqlite.opening import PAGE_BYTES
 from cqs.engines.contract import LocalEngine
 
+_OWNERS = (
+    "SELECT DISTINCT account FROM queues",
+    "SELECT DISTINCT owner FROM subscriptions",
+    "SELECT arn FROM topics",
+    "SELECT arn FROM platform_applications",
+)
+
 
 class EmbeddedControl(ServiceControl):
     def __init__(self, database: Database, engines: Collection[LocalEngine], clock: Clock, server: Server) -> None:
@@ -45,6 +52,15 @@ class EmbeddedControl(ServiceControl):
         self._clock.advance(by_ms)
         self._server.broadcast(CLOCK, self._clock.offset_ms)
         return self._clock.offset_ms
+
+    async def owners(self) -> list[str]:
+        found: set[str] = set()
+        for statement in _OWNERS:
+            found |= {
+                str(text).split(":", 5)[4] if ":" in text else text
+                for (text,) in self._database.reader.execute(statement)
+            }
+        return sorted(found)
 
     async def report(self, report: ProcessReport) -> None:
         self._reports[report.process] = (asyncio.get_running_loop().time(), report)

@@ -49,6 +49,16 @@ def test_two(cns_sqs, cns_sns):
 def test_a_setting(cns_sns):
     assert cns_sns.get_sms_sandbox_account_status()["IsInSandbox"]
 """
+RESET = """
+def test_one(cns_sqs):
+    cns_sqs.create_queue(QueueName="same", Attributes={"VisibilityTimeout": "1"})
+
+def test_two(cns_sqs, cns_service):
+    assert not cns_sqs.list_queues().get("QueueUrls")
+    cns_sqs.create_queue(QueueName="same", Attributes={"VisibilityTimeout": "2"})
+    cns_service.reset()
+    assert not cns_sqs.list_queues().get("QueueUrls")
+"""
 IN_OWN_SHELL = """
 import boto3
 import pytest
@@ -123,6 +133,12 @@ def test_the_example_of_the_documentation_passes(installed: Path, project: Path)
     (project / "tests" / "test_shell.py").write_text(IN_OWN_SHELL)
     done = run_pytest(installed, project)
     assert done.returncode == 0 and "8 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_tests_may_begin_with_an_empty_service(installed: Path, project: Path) -> None:
+    (project / "tests" / "test_reset.py").write_text(RESET)
+    done = run_pytest(installed, project, "-o", "cns_reset=true")
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.extended

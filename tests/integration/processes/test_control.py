@@ -36,6 +36,19 @@ async def test_every_advance_of_the_clock_counts(cassandra: Cassandra) -> None:
     assert sorted(announced) == [1_000, 2_000, 3_000, 4_000]
 
 
+async def test_owners_are_found_in_each_index(cassandra: Cassandra) -> None:
+    control = CassandraControl(cassandra, Clock(), announce_to_nobody)
+    assert await control.owners() == []
+    indexes = {
+        "1": "queues_of_account(account, region, name, id)",
+        "2": "topics_of_account(account, region, arn, id)",
+        "3": "applications_of_account(account, region, arn, id)",
+    }
+    for account, index in indexes.items():
+        await cassandra.run_schema(f"INSERT INTO {index} VALUES ('{account}', 'r', 'n', 'i')")
+    assert await control.owners() == ["1", "2", "3"]
+
+
 async def test_reports_are_shared_and_expire(cassandra: Cassandra) -> None:
     control = CassandraControl(cassandra, Clock(), announce_to_nobody)
     assert (await control.state()).reports == ()

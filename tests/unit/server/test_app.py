@@ -51,6 +51,7 @@ def app() -> App:
         shows_names=lambda scope: True,
         certificate=lambda name: None,
         advance_clock=None,
+        reset=None,
     )
     made = App(NoCalls(), pages, AdminAddress("127.0.0.1:1"), ("/ui/",))  # type: ignore[arg-type]  # it has what pages need of one
 
