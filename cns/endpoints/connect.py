@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import socket
 import ssl
 from collections.abc import Sequence
@@ -18,6 +20,9 @@ CONNECTION_AGE_S_MAX = 60.0
 NAMES_CACHED_MAX = 1_000
 HAPPY_EYEBALLS_DELAY_S = 0.25
 """Delay before the next address is tried in parallel (RFC 8305)."""
+
+_ERRNO = re.compile(r"\[Errno (-?[0-9]+)\] (?:Connect call failed \('([^']*)', ([0-9]+)[^)]*\))?")
+"""In the text of an OSError, asyncio's for one address included."""
 
 
 class ProxyFailed(ConnectionError):
@@ -74,7 +79,7 @@ def allowed_addresses(guard: AddressGuard, infos: Sequence[AddrInfoType]) -> Seq
 
 def connection_failure(error: Exception, dwell_ms: int) -> Failed:
     """The failure of an attempt that ended with an OSError, or with a ValueError: a name that cannot be looked up."""
-    text = str(error) or type(error).__name__
+    text = _ERRNO.sub(_in_words, str(error)) or type(error).__name__
     if isinstance(error, AddressRefused):
         return Failed(Cause.REFUSED_ADDRESS, text, dwell_ms, permanent=True)
     if isinstance(error, ProxyFailed):
@@ -82,6 +87,10 @@ def connection_failure(error: Exception, dwell_ms: int) -> Failed:
     if isinstance(error, socket.gaierror):
         return Failed(Cause.DNS, text, dwell_ms)
     return Failed(Cause.TLS if isinstance(error, ssl.SSLError) else Cause.CONNECTION, text, dwell_ms)
+
+
+def _in_words(found: re.Match[str]) -> str:
+    return f"{os.strerror(int(found[1]))}: {found[2]} port {found[3]}" if found[2] else ""
 
 
 async def _look_up(host: str, port: int, flags: int) -> Sequence[AddrInfoType]:

@@ -98,7 +98,7 @@ def test_an_endpoint_that_is_down_what_was_dropped_and_what_may_be(tmp_path: Pat
 
         wait_until(seen, lambda: f"{found}")
         assert f"the circuit breaker of {url} is open" in found["endpoints"][0]["text"]
-        assert "Connect call failed" in found["endpoints"][0]["text"]
+        assert "Connection refused: " in found["endpoints"][0]["text"]
         (drop,) = found["drops"]  # that of the confirmation: a muted number is of no concern
         assert f"1 dropped within the last hour, of {topic}: all attempts are spent" in drop["text"]
         assert "cns explain " in drop["mend"]

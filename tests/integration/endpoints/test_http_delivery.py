@@ -186,6 +186,8 @@ async def test_an_endpoint_that_speaks_no_tls() -> None:
 
 @spec("sns-answer.connection")
 async def test_an_endpoint_that_is_not_there() -> None:
-    (outcome,) = await post(f"http://127.0.0.1:{free_port()}/")
+    port = free_port()
+    (outcome,) = await post(f"http://127.0.0.1:{port}/")
     assert isinstance(outcome, Failed) and outcome.cause is Cause.CONNECTION
+    assert outcome.text == f"Connection refused: 127.0.0.1 port {port}"
     assert verdict(outcome).retry is not None
