@@ -56,7 +56,7 @@ class Release:
             self._source(work)
             wheel = self._wheel(work)
             self._debian(work, wheel)
-        self._bills()
+            self._bills(work / "tree")
         (self.target / "RELEASE_NOTES.md").write_text(text)
         files = sorted(self.target.iterdir())
         sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
@@ -93,17 +93,19 @@ class Release:
 
     def _debian(self, work: Path, wheel: Path) -> None:
         words = ("--wheel", wheel, "--work", work / "debian", "--date", _date(), "--maintainer", _maintainer())
-        _run(sys.executable, "-m", "deploy.debian", *words, environment={"PYTHONPATH": str(ROOT)})
+        tree = work / "tree"
+        _run(sys.executable, "-m", "deploy.debian", *words, directory=tree, environment={"PYTHONPATH": str(tree)})
         (deb,) = (work / "debian").glob("*.deb")
         shutil.copyfile(deb, self.target / deb.name)
 
-    def _bills(self) -> None:
+    def _bills(self, tree: Path) -> None:
         for lock in LOCKS:
             words = ("requirements", "--pyproject", "pyproject.toml", "--output-reproducible")
-            file = self.target / f"cns_cqs-{self.version}-{lock}.cdx.json"
-            environment = {"PYTHONWARNINGS": "ignore::UserWarning"}
-            program = self.bills / "bin" / "cyclonedx-py"
-            _run(program, *words, "--output-file", file, f"requirements/{lock}.lock", environment=environment)
+            file = self.target.absolute() / f"cns_cqs-{self.version}-{lock}.cdx.json"
+            quiet = {"PYTHONWARNINGS": "ignore::UserWarning"}
+            program = (self.bills / "bin" / "cyclonedx-py").absolute()
+            lock_file = f"requirements/{lock}.lock"
+            _run(program, *words, "--output-file", file, lock_file, directory=tree, environment=quiet)
 
 
 def _date() -> str:
@@ -119,11 +121,11 @@ def _git(*words: str | Path) -> str:
     return _run("git", *words)
 
 
-def _run(*words: str | Path, environment: dict[str, str] | None = None) -> str:
-    """The output of a program in the root of the repository. Raises Failure with what it said if it fails."""
+def _run(*words: str | Path, directory: Path = ROOT, environment: dict[str, str] | None = None) -> str:
+    """The output of a program. Raises Failure with what it said if it fails."""
     command: Sequence[str | Path] = words
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
+        command, cwd=directory, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
     )
     if done.returncode:
         raise Failure(f"{' '.join(map(str, words[:3]))} failed: {done.stderr.strip() or done.stdout.strip()}")
