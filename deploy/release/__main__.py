@@ -26,7 +26,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--bills", type=Path, default=ROOT / ".venv" / "tools" / "sbom", help="where cyclonedx-py is")
     parser.add_argument("--unreleased", action="store_true", help="to try: the notes are those of Unreleased")
     given = parser.parse_args(words)
-    release = Release(version=cns.__version__, target=given.target, bills=given.bills, unreleased=given.unreleased)
+    target, bills = given.target.absolute(), given.bills.absolute()
+    release = Release(version=cns.__version__, target=target, bills=bills, unreleased=given.unreleased)
     try:
         for path in release.run():
             print(f"{path.stat().st_size:>12,}  {path}")

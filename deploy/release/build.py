@@ -37,7 +37,7 @@ LOCKS = ("core", "cluster", "pipeline", "otel")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """`bills` has the tool for bills of materials in its `bin`; `target` is emptied."""
+    """`bills` has the tool for bills of materials in its `bin`; `target` is emptied. Both are absolute."""
 
     version: str
     target: Path
@@ -101,9 +101,9 @@ class Release:
     def _bills(self, tree: Path) -> None:
         for lock in LOCKS:
             words = ("requirements", "--pyproject", "pyproject.toml", "--output-reproducible")
-            file = self.target.absolute() / f"cns_cqs-{self.version}-{lock}.cdx.json"
+            file = self.target / f"cns_cqs-{self.version}-{lock}.cdx.json"
             quiet = {"PYTHONWARNINGS": "ignore::UserWarning"}
-            program = (self.bills / "bin" / "cyclonedx-py").absolute()
+            program = self.bills / "bin" / "cyclonedx-py"
             lock_file = f"requirements/{lock}.lock"
             _run(program, *words, "--output-file", file, lock_file, directory=tree, environment=quiet)
 
