@@ -51,6 +51,7 @@ build/pythons/%.done: requirements/dev.lock requirements/test.lock requirements/
 	$(BIN)/python -m lab.harness.pythons $*
 	@! [ -d build/pythons/$* ] || touch $@
 
+.PRECIOUS: build/pythons/%.done
 install-python%: $(VENV)/dev.done build/pythons/%.done ;
 
 up: install ## install and run the service on this machine
