@@ -200,12 +200,13 @@ class Api:
         server = QuietServer(
             self._settings,
             self.app,
+            table,
             http=ApiProtocol.serving(
                 self.front,
                 self._settings.header_bytes_max,
                 table,
                 _call_s(self._settings),
-                proxies=_proxies(self._settings),
+                proxies=TrustedProxies.of(self._settings) if self._settings.proxy_protocol == "off" else None,
                 asks_certificates=self._settings.client_ca is not None,
             ),
             backlog=BACKLOG,
@@ -359,11 +360,6 @@ def _traced(
 def _call_s(settings: Settings) -> float:
     """The time limit of a call. In the embedded form none waits for another machine."""
     return CLUSTER_CALL_S if settings.store == "cassandra" else math.inf
-
-
-def _proxies(settings: Settings) -> TrustedProxies | None:
-    networks = settings.trusted_proxies
-    return TrustedProxies(networks, settings.forwarded_header) if networks else None
 
 
 def _held_s(settings: Settings) -> float:

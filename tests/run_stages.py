@@ -175,7 +175,7 @@ STAGES = (
         *ignoring(*[f"{ACCEPTANCE}/{folder}" for folder in ("cli", "up", "traces", "cluster")]),
         ACCEPTANCE,
         gate=GATE,
-        needs=("redis", "exim"),
+        needs=("redis", "exim", "haproxy", "nginx"),
         groups=EVERYTHING,
     ),
     tests("conformance", "tests/conformance", gate=GATE, needs=("cassandra", "redis")),

@@ -160,6 +160,9 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
     """The networks of balancers and proxies that say who the client is; from others, what they say is ignored."""
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
     """The header by which they say it: X-Forwarded-For with X-Forwarded-Proto, or Forwarded of RFC 7239."""
+    proxy_protocol: Literal["on", "off"] = "off"
+    """on: connections of trusted proxies begin with a PROXY header, which says who the client is; headers of requests,
+    which may be the client's own, say nothing. The address for administration takes none."""
     connections_max: Annotated[int, Field(ge=1)] = 15_000
     connections_per_address_max: Annotated[int, Field(ge=1)] = 12_000
     """Connections of one IPv4 address or one IPv6 /64; most of them by default, as all may come through one gateway."""
@@ -315,6 +318,13 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
     def _check_buffer(cls, value: int, info: ValidationInfo) -> int:
         if value < info.data.get("body_bytes_max", 0):
             raise ValueError("less than CNS_BODY_BYTES_MAX: no request of that size could be read")
+        return value
+
+    @field_validator("proxy_protocol")
+    @classmethod
+    def _check_proxy_protocol(cls, value: str, info: ValidationInfo) -> str:
+        if value == "on" and not info.data.get("trusted_proxies", True):
+            raise ValueError("needs CNS_TRUSTED_PROXIES: a PROXY header of anyone else is not believed")
         return value
 
     @field_validator("cassandra_sites")

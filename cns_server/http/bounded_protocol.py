@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import select
-from typing import Any
+from typing import Any, Protocol
 
 import httptools
 from uvicorn.config import Config
@@ -18,8 +18,9 @@ from uvicorn.server import ServerState
 
 from cns_common.aws.http_request import REQUEST_BYTES
 from cns_common.peer_address import peer_address
-from cns_server.http.connection_table import ConnectionTable, network_of
+from cns_server.http.connection_table import ClientConnection, ConnectionTable, network_of
 from cns_server.http.exchange import LeanFlowControl, RequestQueue
+from cns_server.http.proxy_header import ProxyHeader
 from cns_server.http.trusted_proxies import Peer, TrustedProxies
 from cns_server.server_tls import client_subject
 
@@ -44,6 +45,13 @@ REFUSAL_BYTES_MAX = 1_024
 _BAD_FRAMING, _TOO_SLOW, _BODY_TOO_LARGE, _HEAD_TOO_LARGE, _OVERLOADED = 400, 408, 413, 431, 503
 _HEAD_END = b"\r\n\r\n"
 _MALFORMED = "Invalid HTTP request received."
+
+
+class Proxied(ClientConnection, Protocol):
+    """A connection whose PROXY header, if any, was read."""
+
+    @property
+    def header(self) -> ProxyHeader | None: ...
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -74,6 +82,7 @@ class BoundedProtocol(HttpToolsProtocol):
         "_unwritten_since_s",
         "_waiting_since_s",
         "network",
+        "proxied",
     )
 
     table: ConnectionTable
@@ -86,6 +95,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, **options)
         self.pipeline = RequestQueue()
         self.network = ""
+        self.proxied: Proxied | None = None
         self._subject = ""  # of the caller's certificate
         self._peer: Peer | None = None  # a trusted proxy, whose requests have clients of their own
         self._in_message = False
@@ -109,17 +119,30 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=RESPONSE_BYTES_MAX)
         self.flow = LeanFlowControl(transport)
-        if self.client is not None:
-            self.client = (peer_address(self.client[0]), self.client[1])
-            if self.proxies is not None and self.proxies.include(self.client[0]):
-                self._peer = Peer(self.client, self.scheme or "http")
-            else:
-                self.network = network_of(self.client[0])
-        if self.asks_certificates and self._peer is None:  # a proxy's own certificate is not its clients'
-            self._subject = client_subject(transport)
+        self._identify(transport)
         now_s = self._waiting_since_s = self.loop.time()
         if not self.table.admit(self, now_s):
             self._refuse(_OVERLOADED)
+
+    def _identify(self, transport: asyncio.Transport) -> None:
+        """Decide who the client is: of this connection, or, for a proxy's, of each request (`proxies`)."""
+        if self.client is not None:
+            self.client = (peer_address(self.client[0]), self.client[1])
+        header = None if self.proxied is None else self.proxied.header
+        if self.proxied is not None:
+            self.network = self.proxied.network
+            self.table.remove(self.proxied)  # from now on it counts as this connection
+        elif self.client is not None and self.proxies is not None and self.proxies.include(self.client[0]):
+            self._peer = Peer(self.client, self.scheme or "http")
+        elif self.client is not None:
+            self.network = network_of(self.client[0])
+        if header is not None:
+            self.client = header.client or self.client
+            if header.secure is not None:
+                self.scheme = "https" if header.secure else "http"
+        proxys_own = self._peer is not None or (header is not None and header.secure is not None)
+        if self.asks_certificates and not proxys_own:  # a proxy's own certificate is not its clients'
+            self._subject = client_subject(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.table.remove(self)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
+from cns_common.configuration.settings import Settings
 from cns_common.peer_address import peer_address
 
 HOPS_MAX = 32
@@ -49,6 +50,11 @@ class Hop(NamedTuple):
 
 class TrustedProxies:
     """The proxies that are believed, and the header that they write. Each other header of that kind is ignored."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self | None:
+        """None if no proxy is trusted."""
+        return cls(settings.trusted_proxies, settings.forwarded_header) if settings.trusted_proxies else None
 
     def __init__(self, networks: tuple[IPv4Network | IPv6Network, ...], header: ForwardedHeader) -> None:
         self._networks = networks

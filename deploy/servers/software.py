@@ -65,6 +65,10 @@ def find_haproxy() -> str | None:
     return _find_service("haproxy")
 
 
+def find_nginx() -> str | None:
+    return _find_service("nginx")
+
+
 def find_exim() -> str | None:
     return _find_service("exim4")
 
@@ -79,6 +83,7 @@ PACKAGES: Mapping[str, Package] = {
     "maven": ("maven", lambda: shutil.which("mvn")),
     "redis": ("redis-server", lambda: shutil.which("redis-server")),
     "haproxy": ("haproxy", find_haproxy),
+    "nginx": ("nginx-light", find_nginx),
     "exim": ("exim4-daemon-light", find_exim),
     "chromium": ("chromium", lambda: shutil.which("chromium")),
 }

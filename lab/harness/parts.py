@@ -53,6 +53,7 @@ PARTS: Mapping[str, Part] = {
     "cassandra": Part((PACKAGES["java"], PACKAGES["maven"]), lambda: bool(os.environ.get("CNS_CASSANDRA"))),
     "redis": Part((PACKAGES["redis"],)),
     "haproxy": Part((PACKAGES["haproxy"],)),
+    "nginx": Part((PACKAGES["nginx"],)),
     "exim": Part((PACKAGES["exim"],)),
     "chromium": Part((PACKAGES["chromium"],)),
     "java": Part((PACKAGES["java"],)),
