@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,9 +19,8 @@ from cns.endpoints.redis_request import RedisRequest
 from cns_common.configuration.proxy_url import EgressProxy, read_proxy_url
 from cns_common.tls import client_context
 from lab.harness.connect_proxy import ConnectProxy, Misbehaviour, serving
-from lab.harness.parts import need
 from lab.harness.ports import free_port
-from lab.harness.processes import Process, is_open, plain_environment
+from lab.harness.tinyproxy import Tinyproxy
 from tests.integration.endpoints.http_endpoints import (
     BODY,
     HEADERS,
@@ -227,21 +225,13 @@ async def test_other_connections_for_users_take_the_tunnel_too(proxy: ConnectPro
 
 
 async def test_tinyproxy(tmp_path: Path) -> None:
-    """A real proxy. It answers 500 where it cannot connect."""
-    need("tinyproxy")
-    port = free_port()
-    configuration = tmp_path / "tinyproxy.conf"
-    configuration.write_text(f"Port {port}\nListen 127.0.0.1\nBasicAuth cns s3cret\nTimeout 600\n")
-    command = [shutil.which("tinyproxy") or "tinyproxy", "-d", "-c", str(configuration)]
-    tinyproxy = Process(command, tmp_path / "tinyproxy.log", plain_environment(), port=port)
-    tinyproxy.start()
+    tinyproxy = Tinyproxy(tmp_path)
+    await asyncio.to_thread(tinyproxy.start)
     try:
-        await asyncio.to_thread(tinyproxy.wait_until, lambda: is_open(port))
-        url = f"http://cns:s3cret@127.0.0.1:{port}"
         async with serve_endpoint(answer_with(OK)) as endpoint:
             gone = f"http://127.0.0.1:{free_port()}/"
-            taken, unreached = await post(read_proxy_url(url), endpoint.url, gone)
-            (unknown,) = await post(read_proxy_url(url.replace("s3cret", "wrong")), endpoint.url)
+            taken, unreached = await post(read_proxy_url(tinyproxy.proxy_url()), endpoint.url, gone)
+            (unknown,) = await post(read_proxy_url(tinyproxy.proxy_url("cns:wrong")), endpoint.url)
     finally:
         tinyproxy.stop()
     assert isinstance(taken, Delivered), taken
