@@ -30,6 +30,7 @@ from cns_backend.sites.store import SiteStore
 from cns_backend.stores.cassandra.control import CassandraControl, check_master_key
 from cns_backend.stores.cassandra.disk_usage import open_disk_usage
 from cns_backend.stores.cassandra.leases import CassandraLeaseStore
+from cns_backend.stores.cassandra.move_marks import check_unmoved
 from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
 from cns_backend.stores.contract import CLOCK
 from cns_backend.stores.redis.rates import RedisRateStore
@@ -56,10 +57,12 @@ def channel_of(settings: Settings) -> str:
 
 
 @asynccontextmanager
-async def open_cluster_backend(settings: Settings, site: SiteMembership | None = None) -> AsyncIterator[Backend]:
-    """See `cns_backend.store_client.open_backend`."""
+async def open_cluster_backend(
+    settings: Settings, site: SiteMembership | None = None, *, moving: bool = False
+) -> AsyncIterator[Backend]:
+    """See `cns_backend.store_client.open_backend`. `moving`: as `cns migrate` opens it."""
     clock = Clock(test=settings.test_clock)
-    async with open_session(settings, site) as (cassandra, seal), AsyncExitStack() as stack:
+    async with open_session(settings, site, moving=moving) as (cassandra, seal), AsyncExitStack() as stack:
         skew = await stack.enter_async_context(open_clock_skew(cassandra, clock))
         disk = await stack.enter_async_context(open_disk_usage(cassandra, settings.cassandra_keyspace))
         servers = ClusterServers(
@@ -73,6 +76,8 @@ async def open_cluster_backend(settings: Settings, site: SiteMembership | None =
         can = {name: kind.capabilities for name, kind in kinds.items()}
         chosen = choose_engines(settings, DEFAULT_CLUSTER_ENGINE, can)
         engines = {name: await stack.enter_async_context(kinds[name].open(servers)) for name in chosen.running}
+        if not moving:  # once more: a move that began meanwhile has not seen this process among the living ones
+            await check_unmoved(cassandra, settings.cassandra_keyspace)
         accounts = CassandraAccountStore(cassandra, seal)
         queues = CassandraQueueStore(cassandra)
         topics = CassandraTopicStore(cassandra)
@@ -112,7 +117,7 @@ async def open_cluster_backend(settings: Settings, site: SiteMembership | None =
                 receipt_keys=DerivedReceiptKeyStore(seal),
                 notifications=CassandraNotificationStore(cassandra),
                 outbox=CassandraOutboxStore(cassandra),
-                archives=CassandraArchiveStore(cassandra),
+                archives=CassandraArchiveStore(cassandra, clock=clock),
                 replays=CassandraReplayStore(cassandra),
                 platforms=CassandraPlatformStore(cassandra, seal),
                 mobile_endpoints=CassandraMobileEndpointStore(cassandra),
@@ -149,11 +154,16 @@ async def open_account_store(settings: Settings) -> AsyncIterator[CassandraAccou
 
 
 @asynccontextmanager
-async def open_session(settings: Settings, site: SiteGuard | None = None) -> AsyncIterator[tuple[Cassandra, Seal]]:
+async def open_session(
+    settings: Settings, site: SiteGuard | None = None, *, moving: bool = False
+) -> AsyncIterator[tuple[Cassandra, Seal]]:
     """A session, and the seal of the secrets in its keyspace. A command gives no `site`. Raises StartError if a table
-    is missing, the master key is wrong or another site is active."""
+    is missing, the master key is wrong, another site is active, or `cns migrate`, which is `moving` it, moved it."""
     if site is None:
-        async with open_site(settings, at_once=True) as own, open_session(settings, own or OneSite()) as opened:
+        async with (
+            open_site(settings, at_once=True) as own,
+            open_session(settings, own or OneSite(), moving=moving) as opened,
+        ):
             yield opened
         return
     cassandra = await Cassandra.open(cassandra_address(settings), site=site)
@@ -164,6 +174,8 @@ async def open_session(settings: Settings, site: SiteGuard | None = None) -> Asy
                 f"keyspace {settings.cassandra_keyspace} has no {lacking[0]}: run `cns schema apply`",
                 EXIT_CASSANDRA_UNUSABLE,
             )
+        if not moving:
+            await check_unmoved(cassandra, settings.cassandra_keyspace)
         settings.data.mkdir(parents=True, exist_ok=True)
         seal = Seal(load_master_key(settings.data, settings.master_key))
         await check_master_key(cassandra, seal)

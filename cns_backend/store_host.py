@@ -50,8 +50,11 @@ EXIT_STORE_FAILED = 1
 class StoreHost:
     """Opens the data directory and serves it to the other processes of this machine."""
 
-    def __init__(self, settings: Settings, before_migration: BeforeMigration | None = None) -> None:
-        """`before_migration` is called for a store of an earlier format; by default it makes a backup."""
+    def __init__(
+        self, settings: Settings, before_migration: BeforeMigration | None = None, *, moving: bool = False
+    ) -> None:
+        """`before_migration` is called for a store of an earlier format; by default it makes a backup. `moving`: as
+        `cns migrate` opens it."""
         clock = Clock(test=settings.test_clock)
         guard = partial(require_master_key, settings.data, settings.master_key)
         self.database = Database(
@@ -60,6 +63,7 @@ class StoreHost:
             guard=guard,
             before_migration=before_migration or partial(back_up, settings),
             program=cns.__version__,
+            moving=moving,
         )
         seal = Seal(load_master_key(settings.data, settings.master_key))
         self.accounts = EmbeddedAccountStore(self.database, seal)

@@ -42,6 +42,7 @@ COMMANDS = {
     "restore": "cns_cli.store.restore:restore",
     "compact": "cns_cli.store.compact:compact",
     "upgrade": "cns_cli.store.upgrade:upgrade",
+    "migrate": "cns_cli.store.migrate:migrate",
     "api": "cns_cli.service.up:api",
     "worker": "cns_cli.service.up:worker",
     "account": "cns_cli.accounts.account:app",

@@ -10,15 +10,16 @@ import contextlib
 import enum
 import math
 from collections import Counter, deque
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
 from cassandra import ConsistencyLevel, OperationTimedOut
 from cassandra.cluster import NoHostAvailable
 from cassandra.protocol import ErrorMessage
-from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement
+from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement, SimpleStatement
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from cns_common.cassandra.background_work import background_work
@@ -35,6 +36,7 @@ CONDITIONAL_S = 4.0
 PREPARE_S = 4.0
 """A statement is prepared once in each process, by its first call."""
 SCHEMA_S = 60.0
+SCAN_ROWS = 1_000
 PROBE_S = 2.0
 RETRY_S_MIN = 0.5
 """A statement with less time left is not tried again."""
@@ -179,6 +181,31 @@ class Cassandra:
                 bound, STATEMENT_S, min(statement.try_s, CONDITIONAL_S) if statement.conditional else statement.try_s
             )
         return await (self._recorded(running) if everywhere else running)
+
+    async def scan(self, statement: Statement) -> AsyncIterator[Row]:
+        """Run a query of a whole table, page by page: for rare work only. Raises StoreUnavailable."""
+        bound = (self._prepared.get(statement) or await self._prepare(statement)).bind(())
+        bound.fetch_size = SCAN_ROWS
+        place: bytes | None = None
+        while True:
+            page = await self._scan_page(bound, place)
+            for row in page.current_rows:
+                yield row
+            if not page.has_more_pages:
+                return
+            place = page.paging_state
+
+    async def _scan_page(self, bound: BoundStatement, place: bytes | None) -> Any:
+        execute = partial(self._connection.session.execute, bound, timeout=STATEMENT_S, paging_state=place)
+        for left in reversed(range(TRIES_MAX)):
+            self._site.check()
+            self.statements += 1
+            try:
+                return await asyncio.to_thread(execute)
+            except FAILURES as error:
+                if not left:
+                    raise translated(error, written=False) from error
+        raise AssertionError  # the loop returns or raises
 
     async def run_each(self, statement: Statement, rows: Iterable[Sequence[object]]) -> list[list[Row]]:
         """Run one statement with several rows of values concurrently."""

@@ -44,6 +44,14 @@ RESTORE_BEGUN = "restore.begun"  # the new files of `cns restore` are beside the
 RESTORE_CLEARED = "restore.cleared"  # the former log is moved aside
 RESTORE_KEY_PLACED = "restore.key_placed"  # the key is the new one, the store the former one
 RESTORE_PLACED = "restore.placed"  # all files are the new ones; the marker is still there
+MOVE_SOURCE_MARKED = "move.source_marked"  # the source of `cns migrate` serves nobody; its target is not marked yet
+MOVE_TARGET_MARKED = "move.target_marked"  # both are marked; nothing is copied
+MOVE_KIND_COPIED = "move.kind_copied"  # one kind of record is in the target
+MOVE_RECORDS_COPIED = "move.records_copied"  # all records are in the target; no message is
+MOVE_QUEUE_COPIED = "move.queue_copied"  # the messages of one queue are in the target
+MOVE_FILES_COPIED = "move.files_copied"  # all is in the target; the source is not closed
+MOVE_SOURCE_CLOSED = "move.source_closed"  # the source is closed; the target is not open
+MOVE_TARGET_OPENED = "move.target_opened"  # the target may serve; the run's notes are still there
 ARCHIVE_LISTED = "archive.listed"  # a topic's manifest names its new files; files that they replace are still there
 ARCHIVE_CLEANED = "archive.cleaned"  # a file that was replaced is gone
 

@@ -22,6 +22,7 @@ import apsw
 from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_FULL, lock_directory
 from cns_common.errors import CnsError, OutcomeUnknown, StartError, StoreFull, StoreUnavailable
+from cns_common.move_mark import check_unmoved
 from cns_common.process.kill_points import MIGRATION_TABLES_MADE, STORE_COMMIT, STORE_COMMITTED, kill_point
 from cns_common.sqlite.checkpoints import Checkpointer
 from cns_common.sqlite.disk_space import DiskSpace, is_full
@@ -48,6 +49,7 @@ class Database:
 
     `guard` may refuse the store by a StartError, before anything is written, and `before_migration` one of an earlier
     format, whose tables the caller makes before `start`. `program` is the version that the store names as its last.
+    Only `cns migrate`, which is `moving` it, opens a store that it has marked.
     On a disk too full for a second connection's index or for the number of this start, the store opens with a
     `single_connection`: it can be read, and what needs room is refused until a new start finds some.
     """
@@ -61,12 +63,16 @@ class Database:
         space: DiskSpace | None = None,
         before_migration: BeforeMigration = refuse_migration,
         program: str = "",
+        *,
+        moving: bool = False,
     ) -> None:
         self._lock_fd = lock_directory(directory, LOCK_FILE)
         self._path = directory / STORE_FILE
         self._clock = clock
         self.space = space or DiskSpace(directory)
         try:
+            if not moving:
+                check_unmoved(directory)
             store = open_store(self._path, vfs, guard, self.space, before_migration)
         except StartError:
             os.close(self._lock_fd)

@@ -19,6 +19,7 @@ from cns.stores.cassandra import archive_schema as schema
 from cns.stores.contract import ArchiveStore
 from cns_common.bounded_cache import BoundedCache
 from cns_common.cassandra.session import Cassandra
+from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from cns_common.store_keys import refuse_bad_keys
 
@@ -53,8 +54,18 @@ class OpenPart(NamedTuple):
 
 @refuse_bad_keys(ArchiveStore)
 class CassandraArchiveStore(ArchiveStore):
-    def __init__(self, cassandra: Cassandra, *, part_bytes: int = PART_BYTES, buckets_read: int = BUCKETS_READ) -> None:
+    """With a `clock` a row lives as long as its message still has; else as long as a new message has."""
+
+    def __init__(
+        self,
+        cassandra: Cassandra,
+        *,
+        part_bytes: int = PART_BYTES,
+        buckets_read: int = BUCKETS_READ,
+        clock: Clock | None = None,
+    ) -> None:
         self._cassandra = cassandra
+        self._clock = clock
         self._part_bytes = part_bytes
         self._buckets_read = buckets_read
         self._open_parts: BoundedCache[tuple[str, int], OpenPart] = BoundedCache(OPEN_PARTS_CACHED_MAX)
@@ -65,7 +76,8 @@ class CassandraArchiveStore(ArchiveStore):
     async def _append(self, archive_id: str, each: ArchivedMessage) -> None:
         bucket = each.at_ms // BUCKET_MS
         record = _encode(each.notification)
-        life_s = max(each.expires_ms - each.at_ms, 0) // 1000 + EXPIRY_MARGIN_S
+        begins_ms = each.at_ms if self._clock is None else max(each.at_ms, self._clock.now_ms())
+        life_s = max(each.expires_ms - begins_ms, 0) // 1000 + EXPIRY_MARGIN_S
         part = await self._part(archive_id, bucket, len(record), life_s + EXPIRY_MARGIN_S)
         row = (archive_id, bucket, part, each.key, each.at_ms, each.expires_ms, record, life_s)
         await self._cassandra.run(schema.APPEND, *row)

@@ -1,0 +1,313 @@
+"""`cns migrate`: everything that a store has goes to a cluster and back, and no two copies live.
+
+What may differ afterwards: the engine of a queue, by name; when an ended session is forgotten; when a notification that
+jobs refer to expires, by up to a second; filter positions that processes cache; receipt handles.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from cns.archives.model import Archive, ArchivedMessage
+from cns.archives.replay import Replay
+from cns.delivery.outbox import OutboxItem, item_id
+from cns.notification import Notification
+from cns.push.model import MobileEndpoint, PlatformApplication
+from cns.sms.numbers import NumberState, SandboxNumber
+from cns.subscriptions.subscription import ConfirmationToken, Subscription, SubscriptionState
+from cns.topics.topic import Topic
+from cns_backend.backend import Backend
+from cns_backend.cluster import open_cluster_backend
+from cns_backend.store_host import StoreHost
+from cns_backend.stores.contract import PoolSize
+from cns_backend.transfer import run
+from cns_backend.transfer.embedded import open_embedded_side
+from cns_backend.transfer.moves import FileMoveMarks, Store, find_move, take_back
+from cns_backend.transfer.places import Places
+from cns_backend.transfer.records import KINDS
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
+from cns_common.configuration.settings import Settings
+from cns_common.errors import StartError
+from cqs.queues.model import Queue
+from cqs.redrive.task import MoveTask
+
+NOW_MS = 1_790_000_000_000
+END_MS = NOW_MS + 300 * 86_400_000
+REGION = "eu-central-1"
+KEY = base64.b64encode(b"k" * 32).decode()
+
+
+def quiet(_: str) -> None:
+    """Show no progress."""
+
+
+def begin(_messages: int, _move: object) -> None:
+    """Begin without a question."""
+
+
+def embedded(directory: Path) -> Settings:
+    return Settings(data=directory, events="off", reserve_bytes=0, master_key=KEY)
+
+
+def cluster(directory: Path, place: CassandraAddress) -> Settings:
+    return Settings(
+        data=directory / "machine",
+        events="off",
+        store="cassandra",
+        cassandra=f"{place.hosts[0]}:{place.port}",
+        cassandra_keyspace=place.keyspace,
+        master_key=KEY,
+    )
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Backend]:
+    """The backend of a service on the data directory."""
+    host = StoreHost(settings)
+    await host.start()
+    try:
+        yield host.backend
+    finally:
+        await host.close()
+
+
+async def fill(backend: Backend) -> None:
+    """Something of each kind."""
+    key = await backend.accounts.create(NOW_MS)
+    account = key.account
+    await backend.accounts.internal_key(NOW_MS)
+    await backend.accounts.set_owner_name(account, "Ida Noddack")
+    await backend.accounts.set_password(account, "scrypt$x", NOW_MS)
+    await backend.accounts.add_user(account, "ann", NOW_MS)
+    await backend.accounts.end_session("5e55", NOW_MS + 3_600_000, NOW_MS)
+    queue = Queue(
+        id="9" * 32,
+        account=account,
+        region=REGION,
+        name="q",
+        engine="embedded",
+        created_ms=1,
+        modified_ms=2,
+        version=7,
+        attributes={"DelaySeconds": "3"},
+        tags={"a": "b"},
+    )
+    await backend.queues.create(queue)
+    gone = replace(queue, id="8" * 32, name="gone")
+    await backend.queues.create(gone)
+    await backend.queues.delete(gone, NOW_MS)
+    task = MoveTask(id="t1", account=account, source_arn=queue.arn, source_id=queue.id, started_ms=NOW_MS, to_move=4)
+    await backend.move_tasks.create(task)
+    await backend.move_tasks.replace(replace(task, status="COMPLETED", version=2), 1)
+    await backend.move_tasks.create(replace(task, id="t2", started_ms=NOW_MS + 1))
+    await _fill_topics(backend, account)
+    await _fill_phones(backend, account)
+    await backend.signing_keys.identity(NOW_MS)
+    await backend.pool_sizes.put(PoolSize(pool="delivery", threads=3, set_by="x", set_at_ms=1))
+
+
+async def _fill_topics(backend: Backend, account: str) -> None:
+    topic = Topic(id="7" * 32, account=account, region=REGION, name="t", created_ms=1, archive=Archive("a1", 1))
+    await backend.topics.create(topic)
+    states = (
+        SubscriptionState.PENDING,
+        SubscriptionState.CONFIRMED,
+        SubscriptionState.CONFIRMED,
+        SubscriptionState.REMOVED,
+    )
+    for n, state in enumerate(states):
+        made = Subscription(
+            id=f"{n}" * 8, topic_arn=topic.arn, topic_id=topic.id, owner=account, principal="p", protocol="https",
+            endpoint=f"https://example.com/{n}", state=state, created_ms=1, version=3,
+            expires_ms=0 if state is SubscriptionState.CONFIRMED else NOW_MS + 86_400_000,
+            attributes={"FilterPolicy": '{"a":["b"]}', "DeliveryPaused": "true"} if n == 2 else {},
+        )  # fmt: skip
+        token = ConfirmationToken(f"token{n}", made.arn, NOW_MS + 86_400_000) if n == 0 else None
+        assert await backend.subscriptions.create(made, token) == made
+    gone = replace(topic, id="6" * 32, name="gone", archive=None)
+    await backend.topics.create(gone)
+    left = replace(made, id="99999999", topic_arn=gone.arn, topic_id=gone.id)
+    await backend.subscriptions.create(left, None)
+    await backend.topics.delete(gone.arn)
+    notification = Notification(id="n1", topic_arn=topic.arn, timestamp_ms=NOW_MS, texts={"default": "x" * 20_000})
+    await backend.notifications.put(notification, 3, NOW_MS + 86_400_000)
+    for n in range(450):
+        one = replace(notification, id=f"m{n}", texts={"default": str(n)}, timestamp_ms=NOW_MS + n * 1_000)
+        archived = ArchivedMessage(one.timestamp_ms, f"{one.timestamp_ms:014d} {one.id}", END_MS, one)
+        await backend.archives.append("a1", [archived])
+    replay = Replay(id="r1", topic_arn=topic.arn, archive_id="a1", subscription_arn=f"{topic.arn}:11111111", policy="",
+                    start_ms=NOW_MS, set_ms=NOW_MS, status="In progress", claimed="5", sent="4")  # fmt: skip
+    await backend.replays.put(replay)
+    item = OutboxItem(id=item_id(NOW_MS, "m", "+49"), at_ms=NOW_MS, account=account, region=REGION, protocol="sms",
+                      destination="+49", message_id="m")  # fmt: skip
+    await backend.outbox.put(item)
+
+
+async def _fill_phones(backend: Backend, account: str) -> None:
+    application = PlatformApplication(id="a" * 8, account=account, region=REGION, platform="GCM", name="app",
+                                      created_ms=1, secrets={"PlatformCredential": "c"})  # fmt: skip
+    await backend.platforms.create(application)
+    device = MobileEndpoint(id="d" * 8, application_arn=application.arn, application_id=application.id, created_ms=1,
+                            attributes={"Token": "tok", "Enabled": "true"})  # fmt: skip
+    await backend.mobile_endpoints.create(device)
+    await backend.sms.set_attributes(account, REGION, {"DefaultSenderID": "me"})
+    await backend.sms.opt_out(account, "+4912345678")
+    await backend.sms.put_sandbox_number(SandboxNumber(account=account, region=REGION, number="+4912345679",
+                                                       state=NumberState.VERIFIED), 0)  # fmt: skip
+
+
+async def rows_of(settings: Settings) -> dict[str, list[Any]]:
+    """The compared rows of a data directory, by kind."""
+    found: dict[str, list[Any]] = {}
+    async with open_embedded_side(settings) as side:
+        for kind in KINDS:
+            rows = [kind.compared(row) async for page in side.read(kind) for row in page]
+            found[kind.name] = sorted(rows, key=repr)
+    return found
+
+
+async def to_cluster(directory: Path, place: CassandraAddress) -> run.Moved:
+    return await run.migrate(Places(directory, cluster(directory.parent, place), to_cluster=True), begin, quiet)
+
+
+async def to_directory(directory: Path, place: CassandraAddress) -> run.Moved:
+    return await run.migrate(Places(directory, cluster(directory.parent, place), to_cluster=False), begin, quiet)
+
+
+async def test_each_kind_goes_to_a_cluster_and_back(
+    tmp_path: Path, cassandra: Cassandra, cassandra_address: CassandraAddress
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    async with opened(embedded(first)) as backend:
+        await fill(backend)
+    before = await rows_of(embedded(first))
+    assert [name for name, rows in before.items() if not rows] == ["expired messages to audit"]
+    there = await to_cluster(first, cassandra_address)
+    assert there.records == {name: len(rows) for name, rows in before.items()}
+    back = await to_directory(second, cassandra_address)
+    assert back.records == there.records
+    assert await rows_of(embedded(second)) == before
+
+
+# -- marks and refusals ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def source(tmp_path: Path) -> Path:
+    """A data directory with a queue."""
+    directory = tmp_path / "first"
+    async with opened(embedded(directory)) as backend:
+        await backend.accounts.create(NOW_MS)
+        await backend.queues.create(queue_named("q"))
+    return directory
+
+
+def queue_named(name: str, engine: str = "embedded") -> Queue:
+    return Queue(id=name.encode().hex().ljust(32, "0"), account="123456789012", region=REGION, name=name, engine=engine,
+                 created_ms=1, modified_ms=2)  # fmt: skip
+
+
+async def refused(settings: Settings) -> str:
+    """The refusal of a service that starts on a data directory or a keyspace."""
+    with pytest.raises(StartError) as error:
+        if settings.store == "embedded":
+            async with opened(settings):
+                pass
+        else:
+            async with open_cluster_backend(settings):
+                pass
+    return str(error.value)
+
+
+@pytest.mark.usefixtures("cassandra")
+async def test_the_source_serves_nobody_afterwards(source: Path, cassandra_address: CassandraAddress) -> None:
+    await to_cluster(source, cassandra_address)
+    assert f"was moved to keyspace {cassandra_address.keyspace}" in await refused(embedded(source))
+    with pytest.raises(StartError, match="was moved to"):
+        await to_cluster(source, cassandra_address)
+    async with open_cluster_backend(cluster(source.parent, cassandra_address)) as backend:
+        assert await backend.queues.get(queue_named("q").key) == queue_named("q", "cqs")
+
+
+@pytest.mark.usefixtures("cassandra")
+async def test_a_source_is_taken_back_and_its_copy_serves_nobody(
+    source: Path, cassandra_address: CassandraAddress
+) -> None:
+    await to_cluster(source, cassandra_address)
+    asked: list[str] = []
+    places = Places(source, cluster(source.parent, cassandra_address), to_cluster=True)
+    assert await run.reopen(places, asked.append) == (str(source), f"keyspace {cassandra_address.keyspace}")
+    assert asked == [f"keyspace {cassandra_address.keyspace}"]
+    assert "was left" in await refused(cluster(source.parent, cassandra_address))
+    async with opened(embedded(source)) as backend:
+        assert await backend.queues.get(queue_named("q").key) == queue_named("q")
+    with pytest.raises(StartError, match="nothing was moved from it"):
+        await run.reopen(places, asked.append)
+    with pytest.raises(StartError, match="was left"):
+        await to_cluster(source, cassandra_address)
+
+
+@pytest.mark.usefixtures("cassandra")
+async def test_a_refused_question_changes_nothing(source: Path, cassandra_address: CassandraAddress) -> None:
+    def refuse(_messages: int, _move: object) -> None:
+        raise InterruptedError
+
+    places = Places(source, cluster(source.parent, cassandra_address), to_cluster=True)
+    with pytest.raises(InterruptedError):
+        await run.migrate(places, refuse, quiet)
+    async with opened(embedded(source)), open_cluster_backend(cluster(source.parent, cassandra_address)) as backend:
+        assert await backend.accounts.accounts() == []
+
+
+@pytest.mark.usefixtures("cassandra")
+async def test_what_is_refused_before_anything_changes(
+    tmp_path: Path, source: Path, cassandra_address: CassandraAddress
+) -> None:
+    settings = cluster(tmp_path, cassandra_address)
+    async with open_cluster_backend(settings) as backend:
+        with pytest.raises(StartError, match="processes of the cluster live"):
+            await to_cluster(source, cassandra_address)
+        await backend.queues.create(queue_named("there", "bdqs"))
+    with pytest.raises(StartError, match="has rows in the table queues: a move needs an empty target"):
+        await to_cluster(source, cassandra_address)
+    with pytest.raises(StartError, match=r"cannot hold the queues arn:aws:sqs:.*:there \(bdqs\)"):
+        await to_directory(tmp_path / "second", cassandra_address)
+    with pytest.raises(StartError, match=r"first has store\.db: a move needs an empty target"):
+        await to_directory(source, cassandra_address)
+    async with opened(embedded(source)):
+        with pytest.raises(StartError, match="is in use by another cns"):
+            await to_cluster(source, cassandra_address)
+    async with open_cluster_backend(settings), opened(embedded(source)):
+        pass  # both start: nothing is marked
+
+
+async def test_another_master_key_is_refused(tmp_path: Path, source: Path, cassandra_address: CassandraAddress) -> None:
+    (tmp_path / "machine").mkdir()
+    (tmp_path / "machine" / "master.key").write_text("another")
+    (source / "master.key").write_text(KEY)
+    settings = cluster(tmp_path, cassandra_address).model_copy(update={"master_key": ""})
+    with pytest.raises(StartError, match="is another master key than the source's"):
+        await run.migrate(Places(source, settings, to_cluster=True), begin, quiet)
+
+
+async def test_a_stale_run_cannot_end(tmp_path: Path) -> None:
+    """It goes on after the source was taken back."""
+    source, target = (Store(name, FileMoveMarks(tmp_path / name)) for name in ("source", "target"))
+    for name in ("source", "target"):
+        (tmp_path / name).mkdir()
+    stale = await find_move(source, target)
+    await stale.begin(1)
+    await stale.arrive(1)
+    await take_back(source, target, lambda _: None, has_content=True)
+    with pytest.raises(StartError, match="is not of this run any more"):
+        await stale.close_source()
+    with pytest.raises(StartError, match="was left"):
+        await find_move(source, target)
