@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
 import msgspec
 
+from cns_backend.transfer.messages import copy_messages, digest
+from cns_backend.transfer.moves import Progress
 from cns_backend.transfer.records import QUEUES
 from cns_backend.transfer.side import Kind, Row, Side
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
+from cns_common.process.kill_points import MOVE_QUEUE_COPIED, kill_point
+from cqs.internal_queues import internal_key, internal_queue
 from cqs.queues.model import Queue
 
 NAMED_MAX = 20
@@ -74,7 +78,21 @@ def check_engines(queues: Sequence[Queue], source: Side, where: str) -> None:
         raise StartError(text, EXIT_DATA_UNUSABLE)
 
 
-async def refuse_messages(side: Side) -> None:
-    """Raise StartError for a side that has messages: only records are moved yet."""
-    if await side.count_messages() or await side.job_queues():
-        raise StartError(f"{side.where} has messages, which are not moved yet: drain its queues", EXIT_DATA_UNUSABLE)
+async def copy_queues(source: Side, target: Side, progress: Progress, show: Callable[[str], None]) -> tuple[int, int]:
+    """Copy the messages of all queues, those of internal ones too. Returns the numbers of queues and of messages."""
+    jobs = [queue for name in await source.job_queues() if (queue := internal_queue(internal_key(name), source.engine))]
+    queues = await queues_of(source) + jobs
+    messages = 0
+    for number, queue in enumerate(queues, 1):
+        if progress.has(queue.id):
+            continue
+        show(f"messages of queue {number} of {len(queues)}")
+        copied = await copy_messages(source, target, queue)
+        stored = await digest(target, queue, copied.cut_ms)
+        if copied != stored:
+            text = f"the copy is not complete: {queue.arn}: {copied.count} messages copied, {stored.count} stored"
+            raise StartError(f"{text} in {target.where}; the source is as it was", EXIT_DATA_UNUSABLE)
+        messages += copied.count
+        progress.add(queue.id)
+        kill_point(MOVE_QUEUE_COPIED)
+    return len(queues), messages

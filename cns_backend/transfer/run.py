@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from cns_backend.transfer.cassandra import CassandraSide, living_processes
-from cns_backend.transfer.copying import check_engines, copy_kind, queues_of, refuse_messages
+from cns_backend.transfer.copying import check_engines, copy_kind, copy_queues, queues_of
 from cns_backend.transfer.embedded import open_embedded_side
 from cns_backend.transfer.moves import Move, Progress, find_move, take_back
 from cns_backend.transfer.places import Places
@@ -85,7 +85,6 @@ async def _check(places: Places, cassandra: Cassandra, move: Move, progress: Pro
         content = await places.content(cassandra)
         if content:
             raise StartError(f"{content}: a move needs an empty target", EXIT_DATA_UNUSABLE)
-    await refuse_messages(leaving)
     check_engines(await queues_of(leaving), leaving, move.target.where)
 
 
@@ -122,11 +121,11 @@ async def _copy(places: Places, leaving: Side, arriving: Side, progress: Progres
             kill_point(kill_points.MOVE_KIND_COPIED)
         progress.add(RECORDS)
         kill_point(kill_points.MOVE_RECORDS_COPIED)
-    queues = len(await queues_of(leaving))
+    queues, messages = await copy_queues(leaving, arriving, progress, show)
     show("files")
     files = places.copy_files()
     kill_point(kill_points.MOVE_FILES_COPIED)
-    return msgspec.structs.replace(done, records=records, queues=queues, files=files)
+    return msgspec.structs.replace(done, records=records, queues=queues, messages=messages, files=files)
 
 
 async def reopen(places: Places, ask: Callable[[str], None]) -> tuple[str, str]:
