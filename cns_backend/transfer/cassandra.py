@@ -61,7 +61,7 @@ class CassandraSide(Side):
                 yield page
             return
         rows: list[Row] = []
-        async for row in self.cassandra.scan(Statement(kind.cassandra)):
+        async for row in self.cassandra.scan(Statement(kind.cassandra or kind.embedded)):
             rows.append(tuple(row))
             if len(rows) == WRITES_AT_ONCE:
                 yield await self._live(kind, rows)

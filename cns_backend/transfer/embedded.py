@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import Any
 
 import apsw
@@ -36,7 +37,7 @@ class EmbeddedSide(Side):
             return
         await self.database.flush()
         cursor: Any = self.database.reader.execute(kind.embedded)
-        while rows := [kind.plain(row) for row, _ in zip(cursor, range(PAGE_ROWS))]:  # noqa: B905  # the cursor may end
+        while rows := [kind.plain(row) for row in islice(cursor, PAGE_ROWS)]:
             yield rows
 
     async def write(self, kind: Kind, rows: Sequence[Row]) -> None:

@@ -17,10 +17,10 @@ from cns_backend.transfer.moves import FileMoveMarks, Store
 from cns_common.cassandra.session import Cassandra
 from cns_common.configuration.settings import Settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory
-from cns_common.data_owner import give_to_owner
+from cns_common.data_owner import is_another_users
 from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cns_common.sealing import load_master_key
-from cns_common.sqlite.database import LOCK_FILE, STORE_FILE
+from cns_common.sqlite.database import STORE_FILE
 from cns_common.sqlite.opening import MASTER_KEY_FILE
 
 MIGRATE_LOCK = "migrate.lock"
@@ -36,6 +36,11 @@ class Places:
             if any(values) and not others & set(values):
                 text = f"{name}={','.join(values)}: a move needs the engine {DEFAULT_CLUSTER_ENGINE}"
                 raise StartError(text, EXIT_SETTINGS_WRONG)
+        for one in (directory, settings.data):
+            if one.is_dir() and is_another_users(one):
+                raise StartError(
+                    f"{one.absolute()} is another user's: run this command as its owner", EXIT_DATA_UNUSABLE
+                )
         self.directory = directory
         self.to_cluster = to_cluster
         source, self.target_data = (directory, settings.data) if to_cluster else (settings.data, directory)
@@ -50,9 +55,9 @@ class Places:
         self.key_file = "" if settings.master_key else str(self.target_data / MASTER_KEY_FILE)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other runs away. Raises StartError if there is one."""
-        fd = lock_directory(self.directory, MIGRATE_LOCK)
+    def locked(self, name: str = MIGRATE_LOCK) -> Iterator[None]:
+        """Keep other runs away from the directory, or with LOCK_FILE any service. Raises StartError if there is one."""
+        fd = lock_directory(self.directory, name)
         try:
             yield
         finally:
@@ -119,7 +124,3 @@ class Places:
                 shutil.copy2(file, scratch)
                 scratch.rename(there)
         return copied
-
-    def give_files(self) -> None:
-        """Give what root made in the data directory to its owner."""
-        give_to_owner(self.directory, (*_STORE_FILES, LOCK_FILE, MIGRATE_LOCK))

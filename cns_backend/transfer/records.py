@@ -55,6 +55,10 @@ def _first(row: Row) -> str:
     return str(row[0])
 
 
+def _nothing(_: Row) -> str:
+    return ""
+
+
 async def _stored(done: Awaitable[object], wanted: object, what: str) -> None:
     if await done != wanted:
         raise ValueError(f"the target refuses {what}")
@@ -89,10 +93,6 @@ async def _run_account(cassandra: Cassandra, row: Row) -> None:
 def _plain_account(row: Row) -> Row:
     *key, name, password, password_ms = row
     return (*key, name or "", bytes(password or b""), password_ms or 0)
-
-
-def _insert_session(connection: apsw.Connection, row: Row) -> None:
-    connection.execute("INSERT OR REPLACE INTO ended_sessions VALUES (?, ?)", row)
 
 
 _END_SESSION = Statement(f"INSERT INTO ended_sessions(id) VALUES (?) USING TTL {2 * SESSION_MS // 1000}")
@@ -233,188 +233,77 @@ async def _put_number(side: Side, row: Row) -> None:
 
 # -- the table ---------------------------------------------------------------------------------------------------------
 
-TOPICS = Kind(
-    name="topics",
-    embedded="SELECT record FROM topics",
-    cassandra="SELECT record FROM topics",
-    plain=decoded(Topic),
-    put=_put_topic,
-    group=lambda row: row[0].account,
-)
-QUEUES = Kind(
-    name="queues",
-    embedded="SELECT record FROM queues",
-    cassandra="SELECT record FROM queues",
-    plain=decoded(Queue),
-    put=_put_queue,
-    compared=_neutral,
-    group=lambda row: row[0].account,
-)
+
+def _of_first(row: Row) -> str:
+    return str(row[0].account)
+
+
+TOPICS = Kind("topics", "SELECT record FROM topics", _of_first, plain=decoded(Topic), put=_put_topic)
+QUEUES = Kind("queues", "SELECT record FROM queues", _of_first, plain=decoded(Queue), put=_put_queue, compared=_neutral)
+# fmt: off
 KINDS: tuple[Kind, ...] = (
-    Kind(
-        name="accounts",
-        embedded="SELECT k.account, coalesce(a.created_ms, k.created_ms), k.key_id, k.sealed, k.created_ms, o.name,"
-        " o.sealed, o.password_ms FROM access_keys k LEFT JOIN accounts a USING (account)"
-        " LEFT JOIN account_owners o ON o.account = a.account",
-        cassandra=f"SELECT {_ACCOUNT} FROM accounts",
-        plain=_plain_account,
-        insert=_insert_account,
-        run=_run_account,
-        group=_first,
-    ),
-    Kind(
-        name="users",
-        embedded="SELECT account, name, version, record FROM account_users",
-        cassandra="SELECT account, name, version, record FROM account_users",
-        insert=_sql("INSERT INTO account_users VALUES (?, ?, ?, ?)"),
-        run=_cql("INSERT INTO account_users(shard, account, name, version, record) VALUES (0, ?, ?, ?, ?)"),
-        group=_first,
-    ),
-    Kind(
-        name="ended sessions",
-        embedded="SELECT id, until_ms FROM ended_sessions",
-        cassandra="SELECT id FROM ended_sessions",
-        live=_live_session,
-        insert=_insert_session,
-        run=lambda cassandra, row: cassandra.run(_END_SESSION, row[0]),
-        compared=_first,
-        group=lambda _: "",
-    ),
+    Kind("accounts",
+         "SELECT k.account, coalesce(a.created_ms, k.created_ms), k.key_id, k.sealed, k.created_ms, o.name, o.sealed,"
+         " o.password_ms FROM access_keys k LEFT JOIN accounts a USING (account)"
+         " LEFT JOIN account_owners o ON o.account = a.account",
+         _first, cassandra=f"SELECT {_ACCOUNT} FROM accounts",
+         plain=_plain_account, insert=_insert_account, run=_run_account),
+    Kind("users", "SELECT account, name, version, record FROM account_users", _first,
+         insert=_sql("INSERT INTO account_users VALUES (?, ?, ?, ?)"),
+         run=_cql("INSERT INTO account_users(shard, account, name, version, record) VALUES (0, ?, ?, ?, ?)")),
+    Kind("ended sessions", "SELECT id, until_ms FROM ended_sessions", _nothing,
+         cassandra="SELECT id FROM ended_sessions", live=_live_session, compared=_first,
+         insert=_sql("INSERT OR REPLACE INTO ended_sessions VALUES (?, ?)"),
+         run=lambda cassandra, row: cassandra.run(_END_SESSION, row[0])),
     QUEUES,
-    Kind(
-        name="deleted queues",
-        embedded="SELECT account, region, name, id, deleted_ms FROM deleted_queues",
-        cassandra="SELECT account, region, name, id, deleted_ms FROM queue_deletions",
-        live=_live_deletion,
-        insert=_sql("INSERT INTO deleted_queues(account, region, name, id, deleted_ms) VALUES (?, ?, ?, ?, ?)"),
-        run=_cql("INSERT INTO queue_deletions(account, region, name, id, deleted_ms) VALUES (?, ?, ?, ?, ?)"),
-        group=_first,
-    ),
-    Kind(
-        name="move tasks",
-        embedded="SELECT record FROM move_tasks",
-        cassandra="SELECT record FROM move_tasks",
-        live=_live_task,
-        plain=decoded(MoveTask),
-        insert=_insert_task,
-        run=_run_task,
-        group=lambda row: row[0].source_arn,
-    ),
+    Kind("deleted queues", "SELECT account, region, name, id, deleted_ms FROM deleted_queues", _first,
+         cassandra="SELECT account, region, name, id, deleted_ms FROM queue_deletions", live=_live_deletion,
+         insert=_sql("INSERT INTO deleted_queues(account, region, name, id, deleted_ms) VALUES (?, ?, ?, ?, ?)"),
+         run=_cql("INSERT INTO queue_deletions(account, region, name, id, deleted_ms) VALUES (?, ?, ?, ?, ?)")),
+    Kind("move tasks", "SELECT record FROM move_tasks", lambda row: row[0].source_arn,
+         live=_live_task, plain=decoded(MoveTask), insert=_insert_task, run=_run_task),
     TOPICS,
-    Kind(
-        name="subscriptions",
-        embedded="SELECT record FROM subscriptions WHERE topic IN (SELECT key FROM topics)",
-        cassandra="SELECT record FROM subscriptions",
-        live=_live_subscription,
-        plain=decoded(Subscription),
-        put=_put_subscription,
-        group=lambda row: row[0].topic_arn,
-    ),
-    Kind(
-        name="confirmation tokens",
-        embedded="SELECT token, subscription, expires_ms FROM subscription_tokens",
-        cassandra="SELECT secret, subscription, expires_ms FROM subscription_tokens",
-        insert=_sql("INSERT INTO subscription_tokens VALUES (?, ?, ?)"),
-        run=lambda cassandra, row: cassandra.run(schema.INSERT_TOKEN, *row),
-        group=lambda row: str(row[1]).rpartition(":")[0],
-    ),
-    Kind(
-        name="notifications",
-        embedded="SELECT record, refs, expires_ms FROM notifications JOIN notification_refs USING (id)",
-        cassandra="SELECT record, TTL(record) FROM notifications",
-        live=_live_notification,
-        plain=decoded(Notification),
-        put=_put_notification,
-        compared=lambda row: row[:2],  # the expiry is derived from a time to live of whole seconds
-        group=lambda row: row[0].topic_arn,
-    ),
-    Kind(
-        name="outbox items",
-        embedded="SELECT record FROM outbox",
-        cassandra="SELECT record FROM outbox",
-        plain=decoded(OutboxItem),
-        put=lambda side, row: side.backend.outbox.put(row[0]),
-        group=lambda row: row[0].account,
-    ),
-    Kind(
-        name="archived messages",
-        embedded="",
-        cassandra="",
-        pages=_archived,
-        put=_append,
-        group=_first,
-    ),
-    Kind(
-        name="replays",
-        embedded="SELECT record FROM replays",
-        cassandra="SELECT record FROM replays",
-        plain=decoded(Replay),
-        put=lambda side, row: side.backend.replays.put(row[0]),
-        group=lambda row: row[0].topic_arn,
-    ),
-    Kind(
-        name="platform applications",
-        embedded="SELECT arn, id, version, sealed FROM platform_applications",
-        cassandra="SELECT arn, id, version, sealed FROM platform_applications",
-        insert=_sql("INSERT INTO platform_applications VALUES (?, ?, ?, ?)"),
-        run=_run_application,
-        group=lambda row: str(row[0]).split(":")[4],
-    ),
-    Kind(
-        name="mobile endpoints",
-        embedded="SELECT record FROM mobile_endpoints WHERE application IN (SELECT id FROM platform_applications)",
-        cassandra="SELECT record FROM mobile_endpoints",
-        live=_live_device,
-        plain=decoded(MobileEndpoint),
-        put=_put_device,
-        group=lambda row: row[0].application_arn,
-    ),
-    Kind(
-        name="SMS attributes",
-        embedded="SELECT account, region, name, value FROM sms_attributes",
-        cassandra="SELECT account, region, name, value FROM sms_attributes",
-        insert=_sql("INSERT INTO sms_attributes VALUES (?, ?, ?, ?)"),
-        run=lambda cassandra, row: cassandra.run(mobile_schema.SET_SMS_ATTRIBUTE, *row),
-        group=_first,
-    ),
-    Kind(
-        name="numbers that opted out",
-        embedded="SELECT account, number FROM opted_out_numbers",
-        cassandra="SELECT account, number FROM opted_out_numbers",
-        put=lambda side, row: side.backend.sms.opt_out(*row),
-        group=_first,
-    ),
-    Kind(
-        name="sandbox numbers",
-        embedded="SELECT record FROM sandbox_numbers",
-        cassandra="SELECT record FROM sandbox_numbers",
-        plain=decoded(SandboxNumber),
-        put=_put_number,
-        group=lambda row: row[0].account,
-    ),
-    Kind(
-        name="signing keys",
-        embedded="SELECT number, sealed, certificate, created_ms FROM signing_keys",
-        cassandra="SELECT number, sealed, certificate, created_ms FROM signing_keys",
-        insert=_sql("INSERT INTO signing_keys VALUES (?, ?, ?, ?)"),
-        run=_cql("INSERT INTO signing_keys(shard, number, sealed, certificate, created_ms) VALUES (0, ?, ?, ?, ?)"),
-        group=lambda _: "",
-    ),
-    Kind(
-        name="pool sizes",
-        embedded="SELECT pool, worker, record FROM pool_sizes",
-        cassandra="SELECT pool, worker, record FROM pool_sizes",
-        insert=_sql("INSERT INTO pool_sizes VALUES (?, ?, ?)"),
-        run=_cql("INSERT INTO pool_sizes(shard, pool, worker, record) VALUES (0, ?, ?, ?)"),
-        group=_first,
-    ),
-    Kind(
-        name="expired messages to audit",
-        embedded="SELECT at_ms, audit, id, grp FROM expired",
-        cassandra="SELECT at_ms, audit, id, tenant FROM cqs_expired",
-        insert=_sql("INSERT INTO expired VALUES (?, ?, ?, ?)"),
-        run=_cql("INSERT INTO cqs_expired(one, at_ms, audit, id, tenant) VALUES (1, ?, ?, ?, ?)"),
-        group=lambda row: str(row[1]),
-    ),
+    Kind("subscriptions", "SELECT record FROM subscriptions WHERE topic IN (SELECT key FROM topics)",
+         lambda row: row[0].topic_arn, cassandra="SELECT record FROM subscriptions", live=_live_subscription,
+         plain=decoded(Subscription), put=_put_subscription),
+    Kind("confirmation tokens", "SELECT token, subscription, expires_ms FROM subscription_tokens",
+         lambda row: str(row[1]).rpartition(":")[0],
+         cassandra="SELECT secret, subscription, expires_ms FROM subscription_tokens",
+         insert=_sql("INSERT INTO subscription_tokens VALUES (?, ?, ?)"),
+         run=lambda cassandra, row: cassandra.run(schema.INSERT_TOKEN, *row)),
+    Kind("notifications", "SELECT record, refs, expires_ms FROM notifications JOIN notification_refs USING (id)",
+         lambda row: row[0].topic_arn, cassandra="SELECT record, TTL(record) FROM notifications",
+         live=_live_notification, plain=decoded(Notification), put=_put_notification,
+         compared=lambda row: row[:2]),  # the expiry is derived from a time to live of whole seconds
+    Kind("outbox items", "SELECT record FROM outbox", _of_first,
+         plain=decoded(OutboxItem), put=lambda side, row: side.backend.outbox.put(row[0])),
+    Kind("archived messages", "", _first, pages=_archived, put=_append),
+    Kind("replays", "SELECT record FROM replays", lambda row: row[0].topic_arn,
+         plain=decoded(Replay), put=lambda side, row: side.backend.replays.put(row[0])),
+    Kind("platform applications", "SELECT arn, id, version, sealed FROM platform_applications",
+         lambda row: str(row[0]).split(":")[4],
+         insert=_sql("INSERT INTO platform_applications VALUES (?, ?, ?, ?)"), run=_run_application),
+    Kind("mobile endpoints",
+         "SELECT record FROM mobile_endpoints WHERE application IN (SELECT id FROM platform_applications)",
+         lambda row: row[0].application_arn, cassandra="SELECT record FROM mobile_endpoints", live=_live_device,
+         plain=decoded(MobileEndpoint), put=_put_device),
+    Kind("SMS attributes", "SELECT account, region, name, value FROM sms_attributes", _first,
+         insert=_sql("INSERT INTO sms_attributes VALUES (?, ?, ?, ?)"),
+         run=lambda cassandra, row: cassandra.run(mobile_schema.SET_SMS_ATTRIBUTE, *row)),
+    Kind("numbers that opted out", "SELECT account, number FROM opted_out_numbers", _first,
+         put=lambda side, row: side.backend.sms.opt_out(*row)),
+    Kind("sandbox numbers", "SELECT record FROM sandbox_numbers", _of_first,
+         plain=decoded(SandboxNumber), put=_put_number),
+    Kind("signing keys", "SELECT number, sealed, certificate, created_ms FROM signing_keys", _nothing,
+         insert=_sql("INSERT INTO signing_keys VALUES (?, ?, ?, ?)"),
+         run=_cql("INSERT INTO signing_keys(shard, number, sealed, certificate, created_ms) VALUES (0, ?, ?, ?, ?)")),
+    Kind("pool sizes", "SELECT pool, worker, record FROM pool_sizes", _first,
+         insert=_sql("INSERT INTO pool_sizes VALUES (?, ?, ?)"),
+         run=_cql("INSERT INTO pool_sizes(shard, pool, worker, record) VALUES (0, ?, ?, ?)")),
+    Kind("expired messages to audit", "SELECT at_ms, audit, id, grp FROM expired", lambda row: str(row[1]),
+         cassandra="SELECT at_ms, audit, id, tenant FROM cqs_expired",
+         insert=_sql("INSERT INTO expired VALUES (?, ?, ?, ?)"),
+         run=_cql("INSERT INTO cqs_expired(one, at_ms, audit, id, tenant) VALUES (1, ?, ?, ?, ?)")),
 )
+# fmt: on
 """In the order in which they are moved: subscriptions need their topics, endpoints their applications."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 
 import msgspec
 
@@ -21,6 +21,7 @@ from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_common.process import kill_points
 from cns_common.process.kill_points import kill_point
+from cns_common.sqlite.database import LOCK_FILE
 
 ALONE, RECORDS = "alone", "records"
 """Steps of a run: no process of the cluster lives; all records are copied and compared."""
@@ -57,11 +58,12 @@ async def migrate(places: Places, ask: Ask, show: Show) -> Moved:
             leaving: Side = cluster
             if places.to_cluster:
                 leaving = await stack.enter_async_context(open_embedded_side(places.embedded))
-            await _check(places, cassandra, move, progress, leaving)
-            ask(await leaving.count_messages(), move)
-            await _begin(cassandra, move, progress)
-            if not progress.has(RECORDS):
-                await places.clear(cassandra)
+            with nullcontext() if places.to_cluster else places.locked(LOCK_FILE):  # no service begins in the target
+                await _check(places, cassandra, move, progress, leaving)
+                ask(await leaving.count_messages(), move)
+                await _begin(cassandra, move, progress)
+                if not progress.has(RECORDS):
+                    await places.clear(cassandra)
             await stack.enter_async_context(cluster.opened())
             arriving: Side = cluster
             if not places.to_cluster:
@@ -73,7 +75,6 @@ async def migrate(places: Places, ask: Ask, show: Show) -> Moved:
         await move.open_target()
         kill_point(kill_points.MOVE_TARGET_OPENED)
         progress.remove()
-        places.give_files()
     return msgspec.structs.replace(done, seconds=time.monotonic() - began_s)
 
 
@@ -129,9 +130,11 @@ async def _copy(places: Places, leaving: Side, arriving: Side, progress: Progres
 
 
 async def reopen(places: Places, ask: Callable[[str], None]) -> tuple[str, str]:
-    """Take the source back, and close the target if it has something. Returns both. Raises StartError while a process
-    of the cluster lives."""
-    async with places.opened() as (cassandra, source, target):
+    """Take the source back, and close the target if it has something. Returns both. Raises StartError while either
+    serves."""
+    async with AsyncExitStack() as stack:
+        cassandra, source, target = await stack.enter_async_context(places.opened())
+        stack.enter_context(places.locked(LOCK_FILE))
         await _check_alone(cassandra)
         content = await places.content(cassandra)
         await take_back(source, target, ask, has_content=bool(content))

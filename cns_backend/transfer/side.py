@@ -4,7 +4,7 @@ moves."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
 import apsw
@@ -44,15 +44,18 @@ RunRow = Callable[[Cassandra, Row], Awaitable[object]]
 Live = Callable[[Cassandra, Backend, Row], Awaitable[Row | None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of record. Rows are written by `put` (store methods), or by `insert` and `run` (statements)."""
 
     name: str
     embedded: str
-    cassandra: str
+    """The query of all rows."""
     group: Callable[[Row], str]
     """The account, topic or the like under which a row is counted and compared."""
+    _: KW_ONLY
+    cassandra: str = ""
+    """The same for Cassandra, where it is another one."""
     put: Callable[[Side, Row], Awaitable[object]] | None = None
     insert: PutRow | None = None
     run: RunRow | None = None

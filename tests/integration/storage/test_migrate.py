@@ -6,13 +6,16 @@ jobs refer to expires, by up to a second; filter positions that processes cache;
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cns.archives.model import Archive, ArchivedMessage
@@ -36,8 +39,14 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.configuration.settings import Settings
 from cns_common.errors import StartError
+from cqs.engines.contract import Entry
+from cqs.engines.moved_message import MovedMessage
+from cqs.internal_queues import INTERNAL_ACCOUNT, internal_key, internal_queue
 from cqs.queues.model import Queue
+from cqs.queues.view import view_of
 from cqs.redrive.task import MoveTask
+from lab.harness.keyspace import emptied
+from tests.marks import examples
 
 NOW_MS = 1_790_000_000_000
 END_MS = NOW_MS + 300 * 86_400_000
@@ -159,7 +168,8 @@ async def _fill_phones(backend: Backend, account: str) -> None:
                             attributes={"Token": "tok", "Enabled": "true"})  # fmt: skip
     await backend.mobile_endpoints.create(device)
     await backend.sms.set_attributes(account, REGION, {"DefaultSenderID": "me"})
-    await backend.sms.opt_out(account, "+4912345678")
+    for n in range(450):
+        await backend.sms.opt_out(account, f"+4912345{n:03}")
     await backend.sms.put_sandbox_number(SandboxNumber(account=account, region=REGION, number="+4912345679",
                                                        state=NumberState.VERIFIED), 0)  # fmt: skip
 
@@ -311,3 +321,109 @@ async def test_a_stale_run_cannot_end(tmp_path: Path) -> None:
         await stale.close_source()
     with pytest.raises(StartError, match="was left"):
         await find_move(source, target)
+
+
+# -- random contents ---------------------------------------------------------------------------------------------------
+
+
+class SomeQueue(NamedTuple):
+    """Messages are (group or tenant, delay in ms, whether it is sent a second time)."""
+
+    fifo: bool
+    messages: list[tuple[str, int, bool]]
+    received: int
+    job: bool
+
+
+SOME_QUEUES = st.builds(
+    SomeQueue,
+    fifo=st.booleans(),
+    messages=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([0, 600_000]), st.booleans()), max_size=12),
+    received=st.integers(0, 3),
+    job=st.booleans(),
+)
+SOME_SUBSCRIPTIONS = st.lists(st.tuples(st.sampled_from(list(SubscriptionState)), st.booleans()), max_size=5)
+
+
+@settings(
+    max_examples=examples(5), database=None, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None
+)
+@given(queues=st.lists(SOME_QUEUES, max_size=4), topics=st.lists(SOME_SUBSCRIPTIONS, max_size=3))
+def test_random_contents_go_to_a_cluster_and_back(
+    tmp_path_factory: pytest.TempPathFactory,
+    cassandra_address: CassandraAddress,
+    queues: list[SomeQueue],
+    topics: list[list[tuple[SubscriptionState, bool]]],
+) -> None:
+    directory = tmp_path_factory.mktemp("random")
+    first, second = directory / "first", directory / "second"
+
+    async def there_and_back() -> None:
+        async with emptied(cassandra_address):
+            async with opened(embedded(first)) as backend:
+                made = [await _some_queue(backend, n, one) for n, one in enumerate(queues)]
+                for n, some in enumerate(topics):
+                    await _some_topic(backend, n, some)
+                now_ms = backend.clock.now_ms()
+            before, messages = await rows_of(embedded(first)), await messages_of(embedded(first), made, now_ms)
+            await to_cluster(first, cassandra_address)
+            await to_directory(second, cassandra_address)
+        assert await rows_of(embedded(second)) == before
+        assert await messages_of(embedded(second), made, now_ms) == messages
+
+    asyncio.run(there_and_back())
+
+
+async def _some_queue(backend: Backend, n: int, one: SomeQueue) -> Queue:
+    name = f"q{n}" + (".fifo" if one.fifo else "")
+    queue = internal_queue(internal_key(name), "embedded") if one.job else queue_named(name)
+    assert queue is not None
+    if not one.job:
+        queue = replace(queue, attributes={"FifoQueue": "true"} if one.fifo else {})
+        await backend.queues.create(queue)
+    engine, now_ms = backend.engine, backend.clock.now_ms()
+    q = view_of(queue, engine, b"").ref
+    for number, (group, delay_ms, again) in enumerate(one.messages):
+        dedup = str(number) if one.fifo else ""
+        for repeat in range(1 + again):
+            sent = Entry(f"{n}-{number}-{repeat}", b"body", now_ms, now_ms + delay_ms, group, dedup)
+            await engine.send(q, [sent], now_ms)
+    for _ in range(one.received):
+        await engine.receive(q, 1, now_ms + 30_000, now_ms)
+    return queue
+
+
+async def _some_topic(backend: Backend, n: int, some: list[tuple[SubscriptionState, bool]]) -> None:
+    topic = Topic(id=f"{n}" * 32, account="123456789012", region=REGION, name=f"t{n}", created_ms=n)
+    await backend.topics.create(topic)
+    for number, (state, filtered) in enumerate(some):
+        made = Subscription(
+            id=f"{n}{number}" * 4, topic_arn=topic.arn, topic_id=topic.id, owner=topic.account, principal="p",
+            protocol="sqs", endpoint=f"e{number}", state=state, created_ms=1, expires_ms=END_MS * (state == 0),
+            attributes={"FilterPolicy": '{"a":["b"]}'} if filtered else {},
+        )  # fmt: skip
+        await backend.subscriptions.create(made, None)
+    counts = await backend.subscriptions.counts(topic.arn)
+    assert counts.pending + counts.confirmed + counts.removed == len(some)
+
+
+async def messages_of(where: Settings, queues: list[Queue], now_ms: int) -> list[list[tuple[object, ...]]]:
+    """Messages by queue, without their sequence numbers; those of tenants that are in flight as if visible."""
+    found = []
+    async with open_embedded_side(where) as side:
+        transfer = side.backend.engines["embedded"].transfer  # type: ignore[attr-defined]  # a movable engine
+        for queue in queues:
+            pages = transfer.messages(view_of(queue, side.backend.engine, b"").ref)
+            rows = [
+                (one.id, one.body, one.born_at_ms, hidden_until(one, queue, now_ms), one.deliveries, one.group)
+                async for page in pages
+                for one in page
+            ]
+            found.append(rows if queue.fifo else sorted(rows))
+    return found
+
+
+def hidden_until(one: MovedMessage, queue: Queue, now_ms: int) -> int:
+    """0 for a visible message."""
+    released = one.deliveries and queue.account != INTERNAL_ACCOUNT
+    return one.visible_at_ms if one.visible_at_ms > now_ms and not released else 0
