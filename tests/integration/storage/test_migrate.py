@@ -35,13 +35,14 @@ from cns_backend.transfer.embedded import open_embedded_side
 from cns_backend.transfer.moves import FileMoveMarks, Store, find_move, take_back
 from cns_backend.transfer.places import Places
 from cns_backend.transfer.records import KINDS
+from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.configuration.settings import Settings
 from cns_common.errors import StartError
 from cqs.engines.contract import Entry
 from cqs.engines.moved_message import MovedMessage
-from cqs.internal_queues import INTERNAL_ACCOUNT, internal_key, internal_queue
+from cqs.internal_queues import internal_key, internal_queue
 from cqs.queues.model import Queue
 from cqs.queues.view import view_of
 from cqs.redrive.task import MoveTask
@@ -407,9 +408,9 @@ async def _some_topic(backend: Backend, n: int, some: list[tuple[SubscriptionSta
     assert counts.pending + counts.confirmed + counts.removed == len(some)
 
 
-async def messages_of(where: Settings, queues: list[Queue], now_ms: int) -> list[list[tuple[object, ...]]]:
+async def messages_of(where: Settings, queues: list[Queue], now_ms: int) -> list[list[tuple[Any, ...]]]:
     """Messages by queue, without their sequence numbers; those of tenants that are in flight as if visible."""
-    found = []
+    found: list[list[tuple[Any, ...]]] = []
     async with open_embedded_side(where) as side:
         transfer = side.backend.engines["embedded"].transfer  # type: ignore[attr-defined]  # a movable engine
         for queue in queues:
