@@ -101,7 +101,8 @@ def test_what_callers_have_still_holds(tmp_path: Path, endpoint: Endpoint, store
         pass
     endpoint.behave(status=200)
     key = (data / "master.key").read_text().strip()
-    with running_cluster(Cluster(tmp_path, {**store, "CNS_MASTER_KEY": key}, 1, 1)) as cluster:
+    settings = {name: text for name, text in store.items() if name != "CNS_DATA"}
+    with running_cluster(Cluster(tmp_path, {**settings, "CNS_MASTER_KEY": key}, 1, 1)) as cluster:
         after = Clustered(url=cluster.url, environment=keys, cluster=cluster)
         sns, sqs = after.client("sns"), after.client("sqs")
         plain_then = sqs.get_queue_url(QueueName="plain")["QueueUrl"]
