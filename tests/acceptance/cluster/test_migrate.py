@@ -22,7 +22,7 @@ from lab.harness.clustered import Clustered
 from lab.harness.endpoints import Endpoint
 from lab.harness.processes import BIN, plain_environment
 from lab.harness.running import running
-from lab.harness.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic, queue_for, receive_all
 
 KILLED = -9
@@ -114,20 +114,28 @@ def test_what_callers_have_still_holds(tmp_path: Path, endpoint: Endpoint, store
         assert attributes["ApproximateNumberOfMessagesDelayed"] == "1"
         fifo_then = sqs.get_queue_url(QueueName="in-order.fifo")["QueueUrl"]
         again = sqs.send_message(QueueUrl=fifo_then, MessageBody="x", MessageGroupId="g", MessageDeduplicationId="3")
-        in_order: list[dict[str, Any]] = []
-        while len(in_order) < SENT:
-            for one in sqs.receive_message(QueueUrl=fifo_then, MaxNumberOfMessages=10, WaitTimeSeconds=20)["Messages"]:
-                sqs.delete_message(QueueUrl=fifo_then, ReceiptHandle=one["ReceiptHandle"])
-                in_order.append(one)
+        in_order = drained(sqs, fifo_then)
         assert [one["Body"] for one in in_order] == [str(n) for n in range(SENT)]
         assert again["MessageId"] == in_order[3]["MessageId"]
-        endpoint.wait(distinct_messages=2)
-        delivered = {json.loads(one["body"])["MessageId"] for one in endpoint.notifications() if one["status"] == 200}
-        assert delivered == {first, pending}
+        wait_until(lambda: delivered_to(endpoint) == {first, pending}, lambda: str(endpoint.look()))
         assert sns.get_subscription_attributes(SubscriptionArn=subscription)["Attributes"]["Endpoint"] == endpoint.url
         link = json.loads(notification["body"])["UnsubscribeURL"].replace(before.url, after.url)
         assert fetch(link)[0] == 200
         assert not Topic(sns, topic.arn).subscriptions()
+
+
+def delivered_to(endpoint: Endpoint) -> set[str]:
+    """The ids of the messages that it took."""
+    return {json.loads(one["body"])["MessageId"] for one in endpoint.notifications() if one["status"] == 200}
+
+
+def drained(sqs: Any, queue: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    while len(found) < SENT:
+        for one in sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=20)["Messages"]:
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=one["ReceiptHandle"])
+            found.append(one)
+    return found
 
 
 # -- kills -------------------------------------------------------------------------------------------------------------
