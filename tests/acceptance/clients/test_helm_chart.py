@@ -97,10 +97,11 @@ def test_it_has_what_kustomize_has(tmp_path: Path, name: str, directories: list[
 
 @pytest.mark.parametrize("name", ["cluster", "single"])
 def test_the_configuration_is_read_by_the_service(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"CNS_LOG_LEVEL": "debug", "CNS_STOP_DELAY_S": 5}
+    given = {"CNS_LOG_LEVEL": "debug", "CNS_STOP_DELAY_S": 5, "CNS_QUOTA_TOPICS": 2_000_000, "CNS_EVENTS": False}
     resources = rendered(tmp_path, {"mode": name, "config": given})
     data = of_kind(resources, "ConfigMap")["cns"]["data"]
     assert (data["CNS_LOG_LEVEL"], data["CNS_STOP_DELAY_S"]) == ("debug", "5")
+    assert (data["CNS_QUOTA_TOPICS"], data["CNS_EVENTS"]) == ("2000000", "off"), "as written, not as YAML reads it"
     base = kustomized.config(kustomized.SINGLE if name == "single" else kustomized.BASE)
     changed = {"CNS_PUBLIC_URL", *given}
     assert {key: value for key, value in data.items() if key not in changed} == {
@@ -163,6 +164,11 @@ def test_a_change_of_the_configuration_replaces_the_pods(tmp_path: Path) -> None
         ({"replica": {"api": 3}}, "replica"),
         ({"replicas": {"apis": 3}}, "apis"),
         ({"config": {"CNS_MASTER_KEY": "x"}}, "CNS_MASTER_KEY"),
+        ({"config": {"CNS_QUEUE_SECRET": "x"}}, "CNS_QUEUE_SECRET"),
+        ({"config": {"CNS_SMTP_URL": "smtp://user:word@relay"}}, "CNS_SMTP_URL"),
+        ({"config": {"CNS_REDIS": "a=redis://one/0 b=redis://:word@two/0"}}, "CNS_REDIS"),
+        ({"config": {"CNS_REMOTE_QUEUES": '[{"key_id": "x", "secret": "y"}]'}}, "CNS_REMOTE_QUEUES"),
+        ({"tls": None}, "tls"),
         ({"ingress": {"enabled": True}}, "ingress.host is needed"),
     ],
 )

@@ -12,7 +12,11 @@
 {{- if .Values.tls.secretName }}
 {{- $_ := mergeOverwrite $config (dict "CNS_TLS_CERT" "/tls/tls.crt" "CNS_TLS_KEY" "/tls/tls.key") }}
 {{- end }}
+{{- /* YAML's `off` is false, and its numbers are floats: 1e+06 */}}
 {{- range $key, $value := .Values.config }}
+{{- if kindIs "bool" $value }}{{- $value = ternary "on" "off" $value }}
+{{- else if and (kindIs "float64" $value) (eq (floor $value) $value) }}{{- $value = printf "%.0f" $value }}
+{{- end }}
 {{- $_ := set $config $key (toString $value) }}
 {{- end }}
 {{- toYaml $config }}
