@@ -17,6 +17,8 @@ AT_THE_ROOT: Mapping[str, str] = {
     "examples/README.md": "examples/index.md",
 }
 """Files outside docs/, and the names of their pages."""
+PROGRAMS = ("*.py", "*.tf", "*.yaml", "*.java", "pom.xml", "*.mjs", "package.json")
+"""The files of examples/ that the site has."""
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 
@@ -26,7 +28,9 @@ def sources() -> Mapping[Path, str]:
     """The files of the site, and their names in it."""
     documents = {path: str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
     pictures = {path: str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.svg")}
-    examples = [*(ROOT / "examples").glob("*.py"), *(ROOT / "examples").glob("*/*.tf")]
+    examples = [
+        path for kind in PROGRAMS for path in (ROOT / "examples").rglob(kind) if "node_modules" not in path.parts
+    ]
     programs = {path: str(path.relative_to(ROOT)) for path in examples}
     return {**documents, **pictures, **programs, **{ROOT / name: page for name, page in AT_THE_ROOT.items()}}
 

@@ -27,7 +27,9 @@ def section(title: str) -> str:
 def test_the_first_five_minutes(tmp_path: Path) -> None:
     receiver_port = free_port()
     blocks = _BLOCK.findall(section("First five minutes"))
-    assert len(blocks) == 4 and blocks.pop(0).startswith(".venv/bin/uv pip install -c requirements/dev.lock awscli")
+    assert len(blocks) == 4 and blocks.pop(0).startswith(
+        ".venv/bin/uv pip install -c requirements/dev.lock awscli boto3\n"
+    )
     typed = "\n".join(["shopt -s expand_aliases", "set -e", *blocks]).replace(":6060/", f":{receiver_port}/")
     typed = typed.replace("--port 6060", f"--port {receiver_port}")
     with running(tmp_path / "data") as service:
