@@ -28,6 +28,7 @@ COMMANDS = {
     "subscriptions": "cns_cli.remote.subscriptions:app",
     "publish": "cns_cli.remote.topic:publish",
     "config": "cns_cli.config.command:app",
+    "configure": "cns_cli.remote.configure:configure",
     "dead-letters": "cns_cli.remote.dead_letters:app",
     "status": "cns_cli.overview.status:status",
     "top": "cns_cli.overview.top:top",

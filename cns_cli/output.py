@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from json import dumps, loads
-from typing import NoReturn, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 import msgspec
 
@@ -13,6 +13,11 @@ from cns_common.errors import EXIT_USAGE
 
 Item = TypeVar("Item")
 _encode = msgspec.json.Encoder().encode
+
+
+class _HasAttributes(Protocol):
+    @property
+    def attributes(self) -> Mapping[str, str]: ...
 
 
 def print_json(values: Iterable[object]) -> None:
@@ -46,6 +51,14 @@ def print_items(
         print_json(items)
     else:
         print_table(titles, map(cells, items))
+
+
+def print_attributes(value: _HasAttributes, *, json: bool) -> None:
+    """Print a resource as JSON, or for people its attributes by name."""
+    if json:
+        print_json([value])
+    else:
+        print_table(("attribute", "value"), sorted(value.attributes.items()))
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

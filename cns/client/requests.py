@@ -163,6 +163,12 @@ class Requests:
         body = {"name": name, "attributes": attributes}
         return ApiRequest("POST", f"{self._account}/topics", values.TopicDefinition, None, body)
 
+    def show_topic(self, topic: str) -> ApiRequest[values.TopicDefinition]:
+        return ApiRequest("GET", self._topic(topic), values.TopicDefinition)
+
+    def change_topic(self, topic: str, attributes: Mapping[str, str]) -> ApiRequest[values.TopicDefinition]:
+        return ApiRequest("PATCH", self._topic(topic), values.TopicDefinition, None, {"attributes": attributes})
+
     def delete_topic(self, topic: str) -> ApiRequest[None]:
         return ApiRequest("DELETE", self._topic(topic), type(None))
 

@@ -22,6 +22,7 @@ from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 
 POLL_INTERVAL_S = 0.5
+HOW = "; a topic logs with: cns topic set TOPIC HTTPFailureFeedbackRoleArn=arn:aws:iam::123456789012:role/any"
 
 
 def logs(
@@ -59,8 +60,8 @@ def _print(directory: Path, groups: Sequence[str], since_ms: int, *, follow: boo
             print(_printable(entry.line))
         if not follow:
             if not entries:
-                since = " since then" if since_ms else ""
-                print(f"cns: nothing is logged of {groups[0]} in {directory}{since}", file=sys.stderr)
+                more = " since then" if since_ms else HOW
+                print(f"cns: nothing is logged of {groups[0]} in {directory}{more}", file=sys.stderr)
             return
         sys.stdout.flush()
         wait.wait(POLL_INTERVAL_S)

@@ -9,6 +9,7 @@ import typer
 from cns_cli.output import refuse
 
 Attributes = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An attribute; repeatable.")]
+Changes = Annotated[list[str], typer.Argument(metavar="NAME=VALUE…")]
 MessageAttributes = Annotated[
     list[str] | None,
     typer.Option("--attribute", metavar="NAME[:TYPE]=VALUE", help="A message attribute; repeatable. TYPE is String."),

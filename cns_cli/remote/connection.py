@@ -64,7 +64,7 @@ def find_profile(name: str, url: str, region: str, environment: Mapping[str, str
     found = read_settings(name, url, region, environment)
     if not found.url:
         raise UsageError("no service is named: use --url, AWS_ENDPOINT_URL or a profile")
-    if not _is_address(found.url):
+    if not is_address(found.url):
         raise UsageError(f"{found.url!r} is not the URL of a service, such as http://127.0.0.1:6059")
     if not (found.token.isascii() and found.token.isprintable()):
         raise UsageError("the token of the profile has invalid characters")
@@ -73,7 +73,7 @@ def find_profile(name: str, url: str, region: str, environment: Mapping[str, str
     return found
 
 
-def _is_address(url: str) -> bool:
+def is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").encode("idna")
@@ -103,16 +103,25 @@ def read_settings(name: str, url: str, region: str, environment: Mapping[str, st
     )
 
 
-def _read_profile(name: str, environment: Mapping[str, str]) -> StoredProfile:
+def config_path(environment: Mapping[str, str]) -> Path:
     home = environment.get("XDG_CONFIG_HOME") or str(Path(environment.get("HOME", "~")).expanduser() / ".config")
-    path = Path(home) / CONFIG
+    return Path(home) / CONFIG
+
+
+def read_profiles(text: str) -> dict[str, StoredProfile]:
+    """The profiles of a configuration file. Raises one of UNREADABLE."""
+    return msgspec.convert(tomllib.loads(text), _Config).profiles
+
+
+def _read_profile(name: str, environment: Mapping[str, str]) -> StoredProfile:
+    path = config_path(environment)
     try:
-        config = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _Config)
+        profiles = read_profiles(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        config = _Config()
+        profiles = {}
     except (OSError, *UNREADABLE) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
-    found = config.profiles.get(name or DEFAULT_PROFILE)
+    found = profiles.get(name or DEFAULT_PROFILE)
     if found is None and name:
         raise UsageError(f"{path} has no profile {name}")
     return found or StoredProfile()

@@ -14,8 +14,8 @@ import typer
 from cns.client import Client
 from cns.client.values import BrowsedMessage, ReceivedMessage, Statistics
 from cns_cli.options import Json, Yes, confirm
-from cns_cli.output import print_json, print_table, print_value, refuse
-from cns_cli.remote.attributes import Attributes, MessageAttributes, read_attributes, wire_attributes
+from cns_cli.output import print_attributes, print_json, print_table, print_value, refuse
+from cns_cli.remote.attributes import Attributes, Changes, MessageAttributes, read_attributes, wire_attributes
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
 from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
@@ -75,11 +75,7 @@ def create(
 @with_service
 def show(service: Service, name: Name, json: Json = False) -> None:
     """Print a queue's attributes. Example: cns queue show orders --json"""
-    shown = service.run(lambda client: client.show_queue(name))
-    if json:
-        print_json([shown])
-    else:
-        print_table(("attribute", "value"), sorted(shown.attributes.items()))
+    print_attributes(service.run(lambda client: client.show_queue(name)), json=json)
 
 
 @app.command("statistics")
@@ -111,7 +107,7 @@ def statistics(
 def set_attributes(
     service: Service,
     name: Name,
-    attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE…")],
+    attributes: Changes,
     json: Json = False,
 ) -> None:
     """Set attributes. Example: cns queue set orders VisibilityTimeout=60"""

@@ -18,9 +18,10 @@ from cns.filters.parser import read_filter
 from cns.filters.reasons import reason
 from cns.subscriptions.subscription import PAUSED
 from cns_cli.durations import duration_ms
-from cns_cli.options import Json
-from cns_cli.output import print_items, print_value, refuse
-from cns_cli.remote.attributes import MessageAttributes, read_message_attributes
+from cns_cli.options import Json, Yes
+from cns_cli.options import confirm as ask
+from cns_cli.output import print_attributes, print_items, print_value, refuse
+from cns_cli.remote.attributes import Changes, MessageAttributes, read_attributes, read_message_attributes
 from cns_cli.remote.connection import Service, with_service
 from cns_cli.remote.paging import pages
 from cns_common.errors import RequestError
@@ -52,6 +53,27 @@ def list_subscriptions(
     )
 
 
+@app.command("show")
+@with_service
+def show(service: Service, arn: Arn, json: Json = False) -> None:
+    """Print a subscription's attributes.
+
+    Example: cns subscriptions show arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
+    """
+    _check(arn)
+    print_attributes(service.run(lambda client: client.subscription_attributes(arn)), json=json)
+
+
+@app.command("set")
+@with_service
+def set_attributes(service: Service, arn: Arn, attributes: Changes, json: Json = False) -> None:
+    """Set attributes. Example: cns subscriptions set ARN RawMessageDelivery=true"""
+    _check(arn)
+    given = read_attributes(attributes)
+    changed = service.run(lambda client: client.set_subscription_attributes(arn, given))
+    print_value(changed, "", json=json)
+
+
 @app.command("confirm")
 @with_service
 def confirm(
@@ -67,12 +89,13 @@ def confirm(
 
 @app.command("delete")
 @with_service
-def delete(service: Service, arn: Arn, json: Json = False) -> None:
-    """Delete a subscription.
+def delete(service: Service, arn: Arn, yes: Yes = False, json: Json = False) -> None:
+    """Delete a subscription; asks at a terminal.
 
     Example: cns subscriptions delete arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
     """
     _check(arn)
+    ask(f"Delete the subscription {arn}?", yes=yes)
     service.run(lambda client: client.unsubscribe(arn))
     print_value({"deleted": arn}, "", json=json)
 

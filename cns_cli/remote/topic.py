@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from cns.client import Client
 from cns.client.values import Subscription, SubscriptionArn
 from cns_cli.options import Json, Yes, confirm
-from cns_cli.output import print_items, print_json, print_value, refuse
+from cns_cli.output import print_attributes, print_items, print_json, print_value, refuse
 from cns_cli.queue_policy import statement_for, with_statement
-from cns_cli.remote.attributes import Attributes, MessageAttributes, read_attributes, wire_attributes
+from cns_cli.remote.attributes import Attributes, Changes, MessageAttributes, read_attributes, wire_attributes
 from cns_cli.remote.connection import Service, UsageError, with_service
 from cns_cli.remote.paging import pages
 
@@ -47,6 +47,22 @@ def create(
     given = read_attributes(attributes, "FifoTopic" if name.endswith(".fifo") else "")
     made = service.run(lambda client: client.create_topic(name, given))
     print_value(made, made.arn, json=json)
+
+
+@app.command("show")
+@with_service
+def show(service: Service, name: Name, json: Json = False) -> None:
+    """Print a topic's attributes. Example: cns topic show news --json"""
+    print_attributes(service.run(lambda client: client.show_topic(name)), json=json)
+
+
+@app.command("set")
+@with_service
+def set_attributes(service: Service, name: Name, attributes: Changes, json: Json = False) -> None:
+    """Set attributes. Example: cns topic set news DisplayName=News"""
+    given = read_attributes(attributes)
+    changed = service.run(lambda client: client.change_topic(name, given))
+    print_value(changed, "", json=json)
 
 
 @app.command("delete")

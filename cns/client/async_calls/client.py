@@ -89,6 +89,14 @@ class AsyncClient(AsyncAdministrationCalls, AsyncDeliveryCalls, AsyncDeadLetterC
         """Create a topic, or find the one with these attributes."""
         return await self._send(self._requests.create_topic(name, attributes))
 
+    async def show_topic(self, topic: str) -> values.TopicDefinition:
+        """The topic with its attributes."""
+        return await self._send(self._requests.show_topic(topic))
+
+    async def change_topic(self, topic: str, attributes: Mapping[str, str]) -> values.TopicDefinition:
+        """Set attributes."""
+        return await self._send(self._requests.change_topic(topic, attributes))
+
     async def delete_topic(self, topic: str) -> None:
         """Delete the topic and its subscriptions."""
         await self._send_optional(self._requests.delete_topic(topic))

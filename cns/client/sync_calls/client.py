@@ -90,6 +90,14 @@ class Client(AdministrationCalls, DeliveryCalls, DeadLetterCalls):
         """Create a topic, or find the one with these attributes."""
         return self._send(self._requests.create_topic(name, attributes))
 
+    def show_topic(self, topic: str) -> values.TopicDefinition:
+        """The topic with its attributes."""
+        return self._send(self._requests.show_topic(topic))
+
+    def change_topic(self, topic: str, attributes: Mapping[str, str]) -> values.TopicDefinition:
+        """Set attributes."""
+        return self._send(self._requests.change_topic(topic, attributes))
+
     def delete_topic(self, topic: str) -> None:
         """Delete the topic and its subscriptions."""
         self._send_optional(self._requests.delete_topic(topic))

@@ -44,6 +44,7 @@ def test_empty_lists_say_so(tmp_path: Path) -> None:
     assert said["quarantine list"].stderr == "cns: no jobs in quarantine\n"
     assert said["match"].stderr == "cns: no messages that match in the outbox\n"
     assert said[f"logs {arn}"].stderr.startswith("cns: nothing is logged of sns/")
+    assert "cns topic set TOPIC HTTPFailureFeedbackRoleArn=" in said[f"logs {arn}"].stderr
     assert said["logs"].stderr.endswith(" since then\n")
 
 

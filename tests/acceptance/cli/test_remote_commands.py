@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,57 @@ def test_a_profile(cns: Run, service: Service, tmp_path: Path, new_name: Callabl
     assert (junk.returncode, junk.stderr.count("\n"), "cannot be read" in junk.stderr) == (2, 1, True)
 
 
+def test_a_profile_is_written(cns: Run, tmp_path: Path) -> None:
+    file = tmp_path / "cns" / "config.toml"
+    bare = dict.fromkeys(("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"), "")
+    assert cns("configure").returncode == 0
+    assert (file.stat().st_mode & 0o777, cns("queue", "list", **bare).returncode) == (0o600, 0)
+    file.write_text(f'# mine\n{file.read_text()}[profiles."a.b"]\nurl = "http://other"  # kept\n')
+    made = cns("configure", "a c", AWS_SECRET_ACCESS_KEY='"\\')
+    again = cns("configure", "--url", "http://again:1")
+    assert (made.returncode, again.returncode) == (0, 0), made.stderr + again.stderr
+    text = file.read_text()
+    assert text.startswith("# mine\n") and text.count("[profiles.default]") == 1 and "# kept" in text
+    found = tomllib.loads(text)["profiles"]
+    assert (found["default"]["url"], found["a c"]["secret"]) == ("http://again:1", '"\\')
+    for before, words, said in (
+        (text, ("configure", "--url", "again"), "is not the URL of a service"),
+        ('profiles.default.url = "x"\n', ("configure",), "change it by hand"),
+        ("x = [", ("configure",), "cannot be changed"),
+    ):
+        file.write_text(before)
+        refused = cns(*words)
+        assert (refused.returncode, refused.stderr.count("\n"), file.read_text()) == (2, 1, before)
+        assert said in refused.stderr
+    missing = cns("configure", **bare)
+    assert (missing.returncode, missing.stderr) == (
+        2,
+        "cns: no access key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\n",
+    )
+
+
+def test_attributes_of_topics_and_subscriptions(cns: Run, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    queue = cns("queue", "create", name, "--json")
+    cns("topic", "create", name)
+    subscribed = cns("topic", "subscribe", name, "sqs", json.loads(queue.stdout)["arn"]).stdout.strip()
+    for noun, what, attribute, value in (
+        ("topic", name, "DisplayName", "News"),
+        ("subscriptions", subscribed, "RawMessageDelivery", "true"),
+    ):
+        changed = cns(noun, "set", what, f"{attribute}={value}")
+        assert (changed.returncode, changed.stdout) == (0, ""), changed.stderr
+        rows = dict(
+            line.split(maxsplit=1) for line in cns(noun, "show", what).stdout.splitlines() if " " in line.strip()
+        )
+        assert rows[attribute] == value
+        assert json.loads(cns(noun, "show", what, "--json").stdout)["attributes"][attribute] == value
+        wrong = cns(noun, "set", what, "Colour=red")
+        assert (wrong.returncode, wrong.stderr.count("\n")) == (1, 1)
+        assert cns(noun, "set", what, "Colour").returncode == 2
+    assert cns("topic", "show", new_name()).returncode == 1
+
+
 def test_refusals_are_one_line(cns: Run) -> None:
     wrong = cns("queue", "list", AWS_SECRET_ACCESS_KEY="wrong")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (1, 1)
@@ -227,13 +279,20 @@ def test_message_attributes_and_groups_are_sent(cns: Run, new_name: Callable[[],
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])
-@pytest.mark.parametrize("what", [("queue", "purge"), ("queue", "delete"), ("topic", "delete")])
+@pytest.mark.parametrize(
+    "what", [("queue", "purge"), ("queue", "delete"), ("topic", "delete"), ("subscriptions", "delete")]
+)
 def test_a_person_is_asked_before_something_is_lost(
     service: Service, new_name: Callable[[], str], what: tuple[str, str], answer: str, code: int
 ) -> None:
     noun, verb = what
     name = new_name()
-    assert run(service, noun, "create", name).returncode == 0
+    if noun == "subscriptions":
+        assert run(service, "topic", "create", name).returncode == 0
+        queue = json.loads(run(service, "queue", "create", name, "--json").stdout)["arn"]
+        name = run(service, "topic", "subscribe", name, "sqs", queue).stdout.strip()
+    else:
+        assert run(service, noun, "create", name).returncode == 0
     person, terminal = os.openpty()
     os.write(person, f"{answer}\n".encode())
     environment = {**os.environ, **service.environment, "AWS_ENDPOINT_URL": service.url, "AWS_REGION": REGION}
