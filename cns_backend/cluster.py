@@ -71,6 +71,7 @@ async def open_cluster_backend(
             clock=clock,
             skew=skew,
             keyspace=settings.cassandra_keyspace,
+            maintained=not moving,
         )
         kinds = {name: kind() for name, kind in CLUSTER_ENGINES.items()}
         can = {name: kind.capabilities for name, kind in kinds.items()}

@@ -37,6 +37,8 @@ class ClusterServers:
     clock: Clock
     skew: ClockSkew
     keyspace: str
+    maintained: bool = True
+    """Whether the engines expire messages and clean up by themselves: not while `cns migrate` copies them."""
 
 
 class ClusterEngineKind(NamedTuple):
@@ -55,7 +57,9 @@ def _cqs() -> ClusterEngineKind:
         prefix = f"cqs:{servers.keyspace}"
         if servers.cassandra.activation:  # keys of an earlier activation in this Redis are never read
             prefix += f":{servers.cassandra.activation}"
-        return open_engine(servers.cassandra, servers.redis_urls, servers.clock, prefix, servers.skew)
+        return open_engine(
+            servers.cassandra, servers.redis_urls, servers.clock, prefix, servers.skew, maintained=servers.maintained
+        )
 
     return ClusterEngineKind(open_, (*schema.TABLES, *fifo.schema.TABLES), ClusterEngine.capabilities)
 

@@ -16,7 +16,7 @@ from cns_backend.transfer.side import Kind, Row, Side
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_common.process.kill_points import MOVE_QUEUE_COPIED, kill_point
-from cqs.internal_queues import internal_key, internal_queue
+from cqs.internal_queues import internal_key, internal_queue, internal_ref
 from cqs.queues.model import Queue
 
 NAMED_MAX = 20
@@ -80,8 +80,7 @@ def check_engines(queues: Sequence[Queue], source: Side, where: str) -> None:
 
 async def copy_queues(source: Side, target: Side, progress: Progress, show: Callable[[str], None]) -> tuple[int, int]:
     """Copy the messages of all queues, those of internal ones too. Returns the numbers of queues and of messages."""
-    jobs = [queue for name in await source.job_queues() if (queue := internal_queue(internal_key(name), source.engine))]
-    queues = await queues_of(source) + jobs
+    queues = await queues_of(source) + [_job_queue(name, source.engine) for name in await source.job_queues()]
     messages = 0
     for number, queue in enumerate(queues, 1):
         if progress.has(queue.id):
@@ -96,3 +95,11 @@ async def copy_queues(source: Side, target: Side, progress: Progress, show: Call
         progress.add(queue.id)
         kill_point(MOVE_QUEUE_COPIED)
     return len(queues), messages
+
+
+def _job_queue(name: str, engine: str) -> Queue:
+    queue = internal_queue(internal_key(name), engine)
+    if queue is None:
+        text = f"no queue can be named {internal_ref(name).id}, which has messages"
+        raise StartError(f"{text}; the source is as it was", EXIT_DATA_UNUSABLE)
+    return queue

@@ -68,13 +68,17 @@ class Store(NamedTuple):
 class Move:
     """A run between two stores. Raises StartError when a mark is not as this run left it."""
 
-    def __init__(self, source: Store, target: Store, run: str, leaving: MoveMark | None = None) -> None:
+    def __init__(
+        self, source: Store, target: Store, run: str, leaving: MoveMark | None = None, *, arrived: bool = False
+    ) -> None:
         self.source = source
         self.target = target
         self.run = run
         self.resumed = leaving is not None
         self.copied = leaving is not None and leaving.state == "moved"
         """Whether the source is closed already: only the target's mark is left to remove."""
+        self.arrived = arrived
+        """Whether the target has the run's mark: else it has nothing of an earlier part of the run."""
 
     async def begin(self, at_ms: int) -> None:
         """Mark the source."""
@@ -129,7 +133,7 @@ async def find_move(source: Store, target: Store) -> Move:
         raise _refused(leaving, source.where)
     if arriving is not None and (arriving.run != run or arriving.state != "arriving"):
         raise _refused(arriving, target.where)
-    return Move(source, target, run, leaving)
+    return Move(source, target, run, leaving, arrived=arriving is not None)
 
 
 async def take_back(source: Store, target: Store, ask: Callable[[str], None], *, has_content: bool) -> None:
@@ -166,8 +170,11 @@ _decode = msgspec.json.Decoder(_Done).decode
 class Progress:
     """The steps that a run has done. Lines of other runs, and one that a crash cut off, do not count."""
 
-    def __init__(self, directory: Path, run: str) -> None:
+    def __init__(self, directory: Path, run: str, *, fresh: bool) -> None:
+        """`fresh` forgets all steps."""
         self._path = directory / PROGRESS_FILE
+        if fresh:
+            self.remove()
         self._run = run
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._done = set(self._read())

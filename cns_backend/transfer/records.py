@@ -28,6 +28,8 @@ from cns_common.arn import parse_arn
 from cns_common.aws.auth.owners import folded_name
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.cassandra.session import Cassandra, Statement
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
 from cqs.queues.model import Queue
 from cqs.redrive.task import MoveTask
 
@@ -61,7 +63,7 @@ def _nothing(_: Row) -> str:
 
 async def _stored(done: Awaitable[object], wanted: object, what: str) -> None:
     if await done != wanted:
-        raise ValueError(f"the target refuses {what}")
+        raise StartError(f"the target refuses {what}; the source is as it was", EXIT_DATA_UNUSABLE)
 
 
 # -- accounts ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from cns_backend.transfer.records import KINDS
 from cns_backend.transfer.side import Side
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
+from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE, unusable
 from cns_common.errors import StartError
 from cns_common.process import kill_points
 from cns_common.process.kill_points import kill_point
@@ -45,13 +45,21 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def migrate(places: Places, ask: Ask, show: Show) -> Moved:
-    """Raises StartError, before anything is changed, if a service runs or a store cannot be moved there."""
+    """Raises StartError, before anything is changed, if a service runs or a store cannot be moved there; also where a
+    disk is full."""
+    try:
+        return await _migrate(places, ask, show)
+    except OSError as error:
+        raise unusable(f"the move to {places.target_data.absolute()} stopped", error) from error
+
+
+async def _migrate(places: Places, ask: Ask, show: Show) -> Moved:
     began_s = time.monotonic()
     async with AsyncExitStack() as stack:
         cassandra, source, target = await stack.enter_async_context(places.opened())
         move = await find_move(source, target)
         done = Moved(run=move.run, source=source.where, target=target.where)
-        progress = Progress(places.directory, move.run)
+        progress = Progress(places.directory, move.run, fresh=not move.arrived)
         stack.callback(progress.close)
         if not move.copied:
             cluster = CassandraSide(cassandra, places.cluster)
@@ -61,7 +69,7 @@ async def migrate(places: Places, ask: Ask, show: Show) -> Moved:
             with nullcontext() if places.to_cluster else places.locked(LOCK_FILE):  # no service begins in the target
                 await _check(places, cassandra, move, progress, leaving)
                 ask(await leaving.count_messages(), move)
-                await _begin(cassandra, move, progress)
+                await _begin(places, cassandra, move, progress, leaving)
                 if not progress.has(RECORDS):
                     await places.clear(cassandra)
             await stack.enter_async_context(cluster.opened())
@@ -81,11 +89,14 @@ async def migrate(places: Places, ask: Ask, show: Show) -> Moved:
 async def _check(places: Places, cassandra: Cassandra, move: Move, progress: Progress, leaving: Side) -> None:
     places.check_key()
     if not progress.has(ALONE):
-        await _check_alone(cassandra)
-    if await move.target.marks.read() is None:
-        content = await places.content(cassandra)
-        if content:
-            raise StartError(f"{content}: a move needs an empty target", EXIT_DATA_UNUSABLE)
+        await _check_stores(places, cassandra, move, leaving)
+
+
+async def _check_stores(places: Places, cassandra: Cassandra, move: Move, leaving: Side) -> None:
+    await _check_alone(cassandra)
+    content = await places.content(cassandra)
+    if content:
+        raise StartError(f"{content}: a move needs an empty target", EXIT_DATA_UNUSABLE)
     check_engines(await queues_of(leaving), leaving, move.target.where)
 
 
@@ -96,18 +107,19 @@ async def _check_alone(cassandra: Cassandra) -> None:
         raise StartError(f"processes of the cluster live, or died seconds ago: {named}; stop them", EXIT_DATA_IN_USE)
 
 
-async def _begin(cassandra: Cassandra, move: Move, progress: Progress) -> None:
-    now_ms = Clock().real_ms()
-    await move.begin(now_ms)
-    kill_point(kill_points.MOVE_SOURCE_MARKED)
-    await move.arrive(now_ms)
-    kill_point(kill_points.MOVE_TARGET_MARKED)
+async def _begin(places: Places, cassandra: Cassandra, move: Move, progress: Progress, leaving: Side) -> None:
+    """Mark both stores, and check them once more: a service may have run since, but finds a mark from now on."""
     if progress.has(ALONE):
-        return
+        return  # both are marked
+    now_ms = Clock().real_ms()
     try:
-        await _check_alone(cassandra)  # once more: a process that starts from now on finds the mark
+        await move.begin(now_ms)
+        kill_point(kill_points.MOVE_SOURCE_MARKED)
+        await move.arrive(now_ms)
+        kill_point(kill_points.MOVE_TARGET_MARKED)
+        await _check_stores(places, cassandra, move, leaving)
     except StartError:
-        await move.cancel()
+        await move.cancel()  # nothing is written yet
         raise
     progress.add(ALONE)
 

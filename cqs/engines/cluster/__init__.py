@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from cns_common.cassandra.background_work import background
 from cns_common.cassandra.session import Cassandra
@@ -63,14 +63,15 @@ async def open_engine(
     skew: ClockSkew | None = None,
     *,
     rounds: bool = True,
+    maintained: bool = True,
 ) -> AsyncIterator[ClusterEngine]:
     """The engine and its background tasks. `redis_urls` as in `CNS_REDIS`; without one it never uses Redis. `skew` is
     shared by the process's engines; without it, this engine measures its own. Without `rounds` the caller calls `renew`
-    and `round` of its background work."""
+    and `round` of its background work. Unless `maintained`, nothing is removed in the background."""
     if skew is None:
         async with (
             open_clock_skew(cassandra, clock) as own,
-            open_engine(cassandra, redis_urls, clock, prefix, own, rounds=rounds) as alone,
+            open_engine(cassandra, redis_urls, clock, prefix, own, rounds=rounds, maintained=maintained) as alone,
         ):
             yield alone
         return
@@ -106,10 +107,9 @@ async def open_engine(
     await work.start()
     tasks = [
         asyncio.create_task(repeat(lambda: fifo.poll_step(hinted=caches.has_hints), FIFO_POLL_INTERVAL_S)),
-        asyncio.create_task(repeat(lambda: _expire(fifo, clock), MAINTENANCE_INTERVAL_S)),
         asyncio.create_task(repeat(renewal.step, CONTENT_INTERVAL_S)),
     ]
-    for step, pause_s in ((work.renew, RENEW_INTERVAL_S), (work.round, ROUND_INTERVAL_S)) if rounds else ():
+    for step, pause_s in _steps(work, fifo, clock, rounds=rounds, maintained=maintained):
         tasks.append(asyncio.create_task(repeat(step, pause_s)))
     await servers.wait_until_open(START_S_MAX)
     try:
@@ -130,6 +130,20 @@ async def open_engine(
         ):
             if needed:
                 await wait_at_most(CLOSE_S_MAX, name, stop())
+
+
+def _steps(
+    work: BackgroundWork, fifo: FifoQueues, clock: Clock, *, rounds: bool, maintained: bool
+) -> list[tuple[Callable[[], Awaitable[None]], float]]:
+    """The steps of the background work, with their pauses in seconds."""
+    steps: list[tuple[Callable[[], Awaitable[None]], float]] = []
+    if rounds:
+        steps.append((work.renew, RENEW_INTERVAL_S))
+    if rounds and maintained:
+        steps.append((work.round, ROUND_INTERVAL_S))
+    if maintained:
+        steps.append((lambda: _expire(fifo, clock), MAINTENANCE_INTERVAL_S))
+    return steps
 
 
 async def _expire(fifo: FifoQueues, clock: Clock) -> None:

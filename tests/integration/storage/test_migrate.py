@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+import errno
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,18 +31,24 @@ from cns.subscriptions.subscription import ConfirmationToken, Subscription, Subs
 from cns.topics.topic import Topic
 from cns_backend.backend import Backend
 from cns_backend.cluster import open_cluster_backend
+from cns_backend.schema import table_names
 from cns_backend.store_host import StoreHost
 from cns_backend.stores.contract import PoolSize
 from cns_backend.transfer import run
+from cns_backend.transfer.copying import copy_queues
 from cns_backend.transfer.embedded import open_embedded_side
-from cns_backend.transfer.moves import FileMoveMarks, Store, find_move, take_back
+from cns_backend.transfer.moves import FileMoveMarks, Progress, Store, find_move, take_back
 from cns_backend.transfer.places import Places
-from cns_backend.transfer.records import KINDS
+from cns_backend.transfer.records import KINDS, QUEUES
+from cns_backend.transfer.side import Side
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.configuration.settings import Settings
+from cns_common.data_directory import EXIT_DATA_FULL
 from cns_common.errors import StartError
+from cqs.engines import cluster as engine_module
+from cqs.engines.cluster import MAINTENANCE_INTERVAL_S, ROUND_INTERVAL_S
 from cqs.engines.contract import Entry
 from cqs.engines.moved_message import MovedMessage
 from cqs.internal_queues import internal_key, internal_queue
@@ -322,6 +331,102 @@ async def test_a_stale_run_cannot_end(tmp_path: Path) -> None:
         await stale.close_source()
     with pytest.raises(StartError, match="was left"):
         await find_move(source, target)
+
+
+@pytest.mark.usefixtures("cassandra")
+async def test_a_target_that_was_filled_during_the_question_is_kept(
+    tmp_path: Path, source: Path, cassandra_address: CassandraAddress
+) -> None:
+    """Another run ends meanwhile: what it moved must not be cleared."""
+    second = tmp_path / "second"
+    async with opened(embedded(second)) as backend:
+        await backend.queues.create(queue_named("other"))
+
+    def ask(_messages: int, _move: object) -> None:
+        with ThreadPoolExecutor() as threads:
+            threads.submit(asyncio.run, to_cluster(second, cassandra_address)).result()
+
+    settings = cluster(tmp_path, cassandra_address)
+    with pytest.raises(StartError, match="has rows in the table queues: a move needs an empty target"):
+        await run.migrate(Places(source, settings, to_cluster=True), ask, quiet)
+    async with opened(embedded(source)), open_cluster_backend(settings) as backend:
+        assert await backend.queues.get(queue_named("other").key) == queue_named("other", "cqs")
+
+
+async def test_a_target_that_was_emptied_gets_all_records_again(
+    source: Path, cassandra: Cassandra, cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run stops after the records; then the keyspace is made again, and the run goes on."""
+
+    async def stop(*_: object) -> None:
+        raise InterruptedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "copy_queues", stop)
+        with pytest.raises(StartError, match=r"the move to .* stopped"):
+            await to_cluster(source, cassandra_address)
+    for table in table_names():
+        await cassandra.run_schema(f"TRUNCATE {table}")
+    await to_cluster(source, cassandra_address)
+    async with open_cluster_backend(cluster(source.parent, cassandra_address)) as backend:
+        assert await backend.queues.get(queue_named("q").key) == queue_named("q", "cqs")
+
+
+@pytest.mark.usefixtures("cassandra")
+async def test_a_full_disk_is_said_and_the_run_goes_on(
+    source: Path, cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_up(_: Places) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Places, "copy_files", fill_up)
+        with pytest.raises(StartError, match="stopped: No space left on device") as error:
+            await to_cluster(source, cassandra_address)
+    assert error.value.exit_code == EXIT_DATA_FULL
+    await to_cluster(source, cassandra_address)
+
+
+@pytest.mark.usefixtures("cassandra")
+async def test_an_engine_removes_nothing_while_it_is_copied(
+    tmp_path: Path, cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What expired after the list of expired messages was copied would be in neither store."""
+    begun: Counter[str] = Counter()
+
+    async def repeat(step: Callable[[], object], interval_s: float) -> None:
+        begun[f"{step.__qualname__} {interval_s}"] += 1
+
+    monkeypatch.setattr(engine_module, "repeat", repeat)
+    settings = cluster(tmp_path, cassandra_address)
+    async with open_cluster_backend(settings, moving=True):
+        await asyncio.sleep(0)
+    moving = begun.copy()
+    async with open_cluster_backend(settings):
+        await asyncio.sleep(0)
+    left = [name.split()[1] for name in begun - moving - moving]
+    assert sorted(left) == [f"{MAINTENANCE_INTERVAL_S}", f"{ROUND_INTERVAL_S}"]
+
+
+async def test_a_job_queue_that_cannot_be_named_ends_the_run(tmp_path: Path) -> None:
+    class Odd(NamedTuple):
+        engine: str = "cqs"
+
+        async def job_queues(self) -> list[str]:
+            return ["no/name"]
+
+        async def read(self, _: object) -> AsyncIterator[list[Any]]:
+            yield []
+
+    side = cast("Side", Odd())
+    with pytest.raises(StartError, match="no queue can be named cns/no/name, which has messages"):
+        await copy_queues(side, side, Progress(tmp_path, "r", fresh=True), quiet)
+
+
+async def test_a_record_that_the_target_refuses_ends_the_run(source: Path) -> None:
+    async with open_embedded_side(embedded(source)) as side:
+        with pytest.raises(StartError, match=r"the target refuses arn:aws:sqs:.*:q;"):
+            await side.write(QUEUES, [(replace(queue_named("q"), created_ms=5),)])
 
 
 # -- random contents ---------------------------------------------------------------------------------------------------
