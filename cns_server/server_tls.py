@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import structlog
 
@@ -21,11 +21,8 @@ class ServerTls:
         """Raises OSError, of which ssl.SSLError is one."""
         self._settings = settings
         self._read = self._seen = self._states()
-        self._newest = self.context = server_context(settings)
-        self.context.sni_callback = self._take_newest  # called also where the client sends no name
-
-    def _take_newest(self, tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        tls.context = self._newest
+        self.context = _NewestContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.newest = server_context(settings)
 
     def reload(self) -> None:
         """Read the files again if they changed, and no more since the last call: a pair is written one by one. A file
@@ -36,7 +33,7 @@ class ServerTls:
             return
         self._read = found
         try:
-            self._newest = server_context(self._settings)
+            self.context.newest = server_context(self._settings)
         except OSError as error:
             log.warning(
                 "tls.reload_failed", certificate=str(self._settings.tls_cert), error=error.strerror or str(error)
@@ -48,6 +45,16 @@ class ServerTls:
         return [_state(path) for path in (self._settings.tls_cert, self._settings.tls_key, self._settings.client_ca)]
 
 
+class _NewestContext(ssl.SSLContext):
+    """Begins each handshake with the context that was read last. A context has its own sessions: with those of TLS 1.2,
+    which OpenSSL keeps by their ids, a certificate would be accepted after its authority was taken away."""
+
+    newest: ssl.SSLContext
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        return self.newest.wrap_bio(*args, **options)
+
+
 def server_context(settings: Settings) -> ssl.SSLContext:
     """Raises OSError, of which ssl.SSLError is one."""
     assert settings.tls_cert is not None
@@ -57,7 +64,7 @@ def server_context(settings: Settings) -> ssl.SSLContext:
         context.load_verify_locations(settings.client_ca)
         required = settings.client_certificate == "required"
         context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-        # a session that is resumed does not verify its certificate again
+        # a session that is resumed does not verify its certificate again (TLS 1.2 resumes by id nevertheless)
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
     return context

@@ -59,9 +59,11 @@ class Fixture:
             context.load_cert_chain(*pair)
         return self.connect(context, name)
 
-    def connect(self, context: ssl.SSLContext, name: str | None = None) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    def connect(
+        self, context: ssl.SSLContext, name: str | None = None, session: ssl.SSLSession | None = None
+    ) -> tuple[ssl.SSLObject, ssl.SSLObject]:
         to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-        client = context.wrap_bio(to_client, to_server, server_hostname=name)
+        client = context.wrap_bio(to_client, to_server, server_hostname=name, session=session)
         server = self.tls.context.wrap_bio(to_server, to_client, server_side=True)
         for _ in range(3):
             for side in (client, server):
@@ -227,3 +229,19 @@ def test_no_session_outlives_its_certificate(tmp_path: Path, callers: Authority)
     client, _ = Fixture(tmp_path, client_ca=callers.file).handshake(callers.issue("billing", SUBJECT))
     assert client.session is not None
     assert not client.session.has_ticket
+
+
+def test_no_session_outlives_its_authority(tmp_path: Path, callers: Authority) -> None:
+    """OpenSSL keeps sessions of TLS 1.2 by their ids."""
+    fixture = Fixture(tmp_path, client_ca=callers.file, client_certificate="required")
+    context = ssl.create_default_context(cafile=str(fixture.servers.file))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(*callers.issue("billing", SUBJECT))
+    open_ones = [fixture.connect(context, "localhost")]  # OpenSSL drops the session of one that is cut off
+    session = open_ones[0][0].session
+    open_ones.append(fixture.connect(context, "localhost", session))
+    assert open_ones[1][1].session_reused
+    fixture.replace(callers.file, Authority(tmp_path, "new").file.read_bytes())
+    assert fixture.reload() == ["tls.reloaded"]
+    with pytest.raises(ssl.SSLCertVerificationError):
+        fixture.connect(context, "localhost", session)
