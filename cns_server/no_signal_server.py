@@ -27,7 +27,7 @@ class QuietServer(uvicorn.Server):
         """`table` has the connections of the protocol that `options` names; these are uvicorn's."""
         self._proxies = TrustedProxies.of(settings) if settings.proxy_protocol == "on" else None
         self._admin = AdminAddress(settings.admin_bind)
-        self._table = table or ConnectionTable(ConnectionLimits())
+        self._table = ConnectionTable(ConnectionLimits()) if table is None else table  # an empty one is false
         self._tls = tls = None if settings.tls_cert is None else ServerTls(settings)
         super().__init__(
             uvicorn.Config(

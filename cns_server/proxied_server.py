@@ -20,6 +20,8 @@ from cns_server.http.proxy_header import BadProxyHeader, ProxyHeader, read_proxy
 from cns_server.http.trusted_proxies import TrustedProxies
 
 ACCEPT_RETRY_S = 1.0
+ACCEPTS_PER_LOOP_TURN = 16
+"""Then others have their turn, and the table its limits: a flood would keep the loop for itself."""
 
 log = structlog.get_logger(__name__)
 
@@ -79,17 +81,23 @@ class ProxiedServer:
 
     async def _accept(self) -> None:
         while True:
-            try:
-                connection, _ = await self._loop.sock_accept(self._listening)
-            except OSError as error:
-                if error.errno != errno.ECONNABORTED:  # else no descriptor is left, or callers are refused for now
-                    log.warning("connection.accept_failed", error=error.strerror)
-                    await asyncio.sleep(ACCEPT_RETRY_S)
-                continue
-            incoming = IncomingConnection(self._loop.time())
-            incoming.task = self._loop.create_task(self._begin(connection, incoming))
-            self._incoming.add(incoming.task)
-            incoming.task.add_done_callback(self._incoming.discard)
+            for _ in range(ACCEPTS_PER_LOOP_TURN):
+                await self._accept_one()
+            await asyncio.sleep(0)
+
+    async def _accept_one(self) -> None:
+        """Does not suspend while callers wait in the queue of the socket."""
+        try:
+            connection, _ = await self._loop.sock_accept(self._listening)
+        except OSError as error:
+            if error.errno != errno.ECONNABORTED:  # else no descriptor is left, or callers are refused for now
+                log.warning("connection.accept_failed", error=error.strerror)
+                await asyncio.sleep(ACCEPT_RETRY_S)
+            return
+        incoming = IncomingConnection(self._loop.time())
+        incoming.task = self._loop.create_task(self._begin(connection, incoming))
+        self._incoming.add(incoming.task)
+        incoming.task.add_done_callback(self._incoming.discard)
 
     async def _begin(self, connection: socket.socket, incoming: IncomingConnection) -> None:
         handed_over = False

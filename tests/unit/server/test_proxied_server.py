@@ -14,10 +14,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from cns_common.configuration.checks import read_networks
+from cns_common.configuration.settings import Settings
 from cns_server import proxied_server
 from cns_server.http.connection_table import ConnectionLimits, ConnectionTable
 from cns_server.http.trusted_proxies import TrustedProxies
-from cns_server.proxied_server import IncomingConnection, ProxiedServer
+from cns_server.no_signal_server import QuietServer
+from cns_server.proxied_server import ACCEPTS_PER_LOOP_TURN, IncomingConnection, ProxiedServer
 from tests.private_servers.certificates import Authority
 from tests.unit.server.test_proxy_header import tcp
 
@@ -179,3 +181,20 @@ async def test_pending_connections_are_bounded() -> None:
         await fixture.connect(b"P")
         assert await ended(readers[0])
         await fixture.counted(3)
+
+
+async def test_a_flood_of_callers_leaves_the_loop_to_others() -> None:
+    async with serving() as fixture:
+        callers = [socket.create_connection(fixture.listening.getsockname()) for _ in range(5 * ACCEPTS_PER_LOOP_TURN)]
+        await asyncio.sleep(0)
+        assert 0 < len(fixture.server._incoming) <= ACCEPTS_PER_LOOP_TURN
+        for caller in callers:
+            caller.close()
+        while fixture.server._incoming:
+            await asyncio.sleep(0)
+
+
+async def test_an_empty_table_is_the_servers_own() -> None:
+    table = ConnectionTable(ConnectionLimits())
+    server = QuietServer(Settings(trusted_proxies=read_networks(BALANCER), proxy_protocol="on"), None, table)
+    assert server._table is table
