@@ -121,10 +121,21 @@ def _routes(pages: Pages) -> list[Route]:
         Route(f"/{CERTIFICATE_PREFIX}{{name}}", certificate),
     ]
     if pages.advance_clock is not None:
-        found.append(_clock(pages.advance_clock))
+        found.append(_test_page("clock", _clock(pages.advance_clock)))
     if pages.reset is not None:
-        found.append(_reset(pages.reset))
+        found.append(_test_page("reset", _reset(pages.reset)))
     return found
+
+
+def _test_page(name: str, act: Callable[[Request], Awaitable[Response]]) -> Route:
+    async def run(request: Request) -> Response:
+        """Refuse pages of other origins: a browser sends their POST without asking, and the service asks for no key."""
+        origin = request.headers.get("origin")
+        if origin is not None and origin.rpartition("//")[2] != request.headers.get("host", ""):
+            return PlainTextResponse("a page of another origin may not do this\n", 403)
+        return await act(request)
+
+    return Route(f"/_cns/{name}", run, methods=["POST"])
 
 
 def _reports(pages: Pages) -> list[Route]:
@@ -151,7 +162,7 @@ def _reports(pages: Pages) -> list[Route]:
     return [Route("/health", health), Route("/ready", ready), Route("/metrics", metrics)]
 
 
-def _clock(advance: Callable[[int], Awaitable[int]]) -> Route:
+def _clock(advance: Callable[[int], Awaitable[int]]) -> Callable[[Request], Awaitable[Response]]:
     async def clock(request: Request) -> Response:
         """Move the test clock; answers when every process has followed. The body is read as JSON whatever its
         Content-Type is: curl sends a form's."""
@@ -161,14 +172,14 @@ def _clock(advance: Callable[[int], Awaitable[int]]) -> Route:
             return PlainTextResponse(f'the body must be like {{"advance_s": 60}}: {error}', 422)
         return JSONResponse({"offset_ms": await advance(int(asked.advance_s * 1000))})
 
-    return Route("/_cns/clock", clock, methods=["POST"])
+    return clock
 
 
-def _reset(run: Callable[[], Awaitable[int]]) -> Route:
+def _reset(run: Callable[[], Awaitable[int]]) -> Callable[[Request], Awaitable[Response]]:
     async def reset(_request: Request) -> Response:
         return JSONResponse({"offset_ms": await run()})
 
-    return Route("/_cns/reset", reset, methods=["POST"])
+    return reset
 
 
 async def _redirect(target: str, _request: Request) -> Response:

@@ -41,6 +41,10 @@ async def _metrics() -> str:
     return ""
 
 
+async def _reset() -> int:
+    return 60_000
+
+
 @pytest.fixture
 def app() -> App:
     pages = Pages(
@@ -51,7 +55,7 @@ def app() -> App:
         shows_names=lambda scope: True,
         certificate=lambda name: None,
         advance_clock=None,
-        reset=None,
+        reset=_reset,
     )
     made = App(NoCalls(), pages, AdminAddress("127.0.0.1:1"), ("/ui/",))  # type: ignore[arg-type]  # it has what pages need of one
 
@@ -90,6 +94,16 @@ async def _ask(
     }
     await app({**scope, "http_version": "1.1", "server": ("x", 80), "client": ("192.0.2.1", 1)}, receive, send)
     return sent
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [(None, 200), (b"http://x", 200), (b"https://evil.example", 403), (b"http://x:8080", 403), (b"null", 403)],
+)
+async def test_pages_of_other_origins_reset_nothing(app: App, origin: bytes | None, status: int) -> None:
+    headers = ((b"host", b"x"), *([] if origin is None else [(b"origin", origin)]))
+    start, *_ = await _ask(app, "POST", "/_cns/reset", {"type": "http.request", "body": b""}, headers=headers)
+    assert start["status"] == status
 
 
 async def test_a_client_that_goes_away_is_no_error(app: App) -> None:
