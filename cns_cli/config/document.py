@@ -31,9 +31,12 @@ def read_file(name: str) -> Document:
             content = stream.read(BYTES_MAX + 1)
         if len(content) > BYTES_MAX:
             raise ValueError(f"longer than {BYTES_MAX} bytes")
-        return read_text(name, content.decode())
+        return read_text(name, content.decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError(name, [Problem((), 1, f"cannot be read: {error.strerror}")]) from None
+    except UnicodeDecodeError as error:
+        problem = Problem((), content.count(b"\n", 0, error.start) + 1, f"is not UTF-8: {error.reason}")
+        raise ConfigError(name, [problem]) from None
     except UNREADABLE as error:
         raise ConfigError(name, [Problem((), 1, f"cannot be read: {error}")]) from None
 

@@ -48,7 +48,7 @@ class Part(BaseModel, extra="forbid", alias_generator=to_camel, use_attribute_do
 class DeadLetterQueue(Part):
     queue: str
     """A queue of the account by its name, or an ARN."""
-    max_receive_count: int = Field(ge=1, le=1000)
+    max_receive_count: int = Field(ge=1, le=1000, strict=True)
 
 
 class Declared(Part):

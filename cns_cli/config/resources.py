@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from cns.arns import check_topic_arn
 from cns.filters.model import Scope
 from cns.subscriptions import attributes as subscription_attributes
 from cns.subscriptions.attributes import RAW, SCOPE
@@ -20,8 +23,12 @@ from cqs.queues import attributes as queue_attributes
 from cqs.queues.model import Queue
 from cqs.queues.names import check_queue_name, is_fifo
 from cqs.queues.tags import merge_tags
+from cqs.redrive.policy import check_redrive_sources, check_redrive_target, read_redrive_policy
 
 Texts = Mapping[str, str]
+DELETED_WAIT_S = 1.0
+DELETED_WAITS_MAX = 70
+"""The name of a deleted queue is free again after 60 s."""
 _ABSENT = frozenset(
     {
         "QueueDoesNotExist",
@@ -136,8 +143,19 @@ class Queues(_Kind):
         return None if found is None or tags is None else Found(found["Attributes"], tags.get("Tags") or {})
 
     async def create(self, name: str, attributes: Texts, tags: Texts) -> None:
+        """Waits until the name of a queue that was just deleted is free."""
         fifo = {"FifoQueue": "true"} if is_fifo(name) else {}
-        await self.calls.run("sqs", "CreateQueue", QueueName=name, Attributes={**fifo, **attributes}, tags=dict(tags))
+        given = {"QueueName": name, "Attributes": {**fifo, **attributes}, "tags": dict(tags)}
+        for waits in range(DELETED_WAITS_MAX + 1):
+            try:
+                await self.calls.run("sqs", "CreateQueue", **given)
+                return
+            except RequestError as error:
+                if waits == DELETED_WAITS_MAX or not error.code.endswith("QueueDeletedRecently"):
+                    raise
+                if not waits:
+                    print(f"cns: queue {name}: {error.message}", file=sys.stderr, flush=True)
+            await asyncio.sleep(DELETED_WAIT_S)
 
     async def change(self, name: str, attributes: Texts) -> None:
         await self.calls.run("sqs", "SetQueueAttributes", QueueUrl=self._url(name), Attributes=dict(attributes))
@@ -158,12 +176,18 @@ class Queues(_Kind):
     def stored(self, name: str, given: Texts, attribute: str) -> str:
         """Attributes beyond SQS's belong to the engine that the queue names: the service checks them."""
         try:
-            return queue_attributes.check_new({attribute: given[attribute]}, fifo=is_fifo(name))[attribute]
+            text = queue_attributes.check_changes({attribute: given[attribute]}, fifo=is_fifo(name))[attribute]
         except RequestError as error:
             known = attribute in queue_attributes.READ_ONLY or error.code != "InvalidAttributeName"
             if known or queue_attributes.ENGINE not in given:
                 raise
             return given[attribute]
+        if attribute == "RedrivePolicy" and text:
+            place = {"account": self.calls.account, "region": self.calls.region}
+            check_redrive_target(text, read_redrive_policy(text), **place, fifo=is_fifo(name))
+        if attribute == "RedriveAllowPolicy" and text:
+            check_redrive_sources(text, region=self.calls.region)
+        return text
 
     def _differs(self, name: str, current: Texts, attribute: str, wanted: str) -> bool:
         queue = Queue(**self._made, name=name, engine="", modified_ms=0, attributes=dict(current))
@@ -236,6 +260,9 @@ class Subscriptions(_Kind):
     def name(self, topic: str, protocol: str, endpoint: str) -> str:
         """Raises RequestError for an endpoint that SNS refuses."""
         arn, protocol = self.arn("sns", topic), check_protocol(protocol)
+        check_topic_arn(arn, "TopicArn", self.calls.region)
+        topic_name = arn.rpartition(":")[2]
+        topic_attributes.check_name(topic_name, _topic_type(topic_name))
         endpoint = check_endpoint(protocol, self.arn("sqs", endpoint) if protocol == "sqs" else endpoint)
         check_pairing(protocol, endpoint, fifo_topic=is_fifo(arn))
         return f"{arn} {protocol} {endpoint}"

@@ -19,7 +19,14 @@ DEPTH_MAX = 60
 NUMBER_CHARS_MAX = 40
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _WORDS: dict[str, object] = {"true": True, "false": False, "null": None, "~": None, "": None}
-_STANDARD_TAG = "tag:yaml.org,2002:"
+_TEXT_TAG = "tag:yaml.org,2002:str"
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML ships no types
+    """Gives tags only to the parts that the text gives one."""
+
+    def resolve(self, _kind: type[yaml.Node], _value: object, _implicit: object) -> str:
+        return ""
 
 
 class Decimal(float):
@@ -66,14 +73,17 @@ class Source:
         try:
             if text.lstrip().startswith("{"):
                 text = text.replace("\t", " ")  # JSON may be indented by tabs, and has none in its strings
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
+            root = yaml.compose(text, Loader=_Loader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             raise self.error((), str(error.problem), 0 if mark is None else mark.line + 1) from None
         except RecursionError:
             raise self.error((), "nested too deeply") from None
-        except (yaml.YAMLError, ValueError) as error:
-            raise self.error((), " ".join(str(error).split())) from None
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            raise self.error((), f"the character U+{error.character:04X} is not allowed", line) from None
+        except ValueError as error:  # an escape beyond Unicode
+            raise self.error((), str(error)) from None
         self.value = None if root is None else self._read(root, ())
         if self._problems:
             raise ConfigError(name, self._problems)
@@ -92,14 +102,14 @@ class Source:
         self._lines.setdefault(path, node.start_mark.line + 1)
         if len(path) > DEPTH_MAX or len(self._lines) > PARTS_MAX:
             raise self.error(path[:3], f"nested deeper than {DEPTH_MAX}, or more than {PARTS_MAX} parts")
-        if not node.tag.startswith(_STANDARD_TAG):
+        if node.tag not in ("", _TEXT_TAG):
             self._problems.append(self.problem(path, f"the YAML tag {node.tag} is not known"))
         if isinstance(node, yaml.MappingNode):
             return self._read_mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self._read(item, (*path, n)) for n, item in enumerate(node.value)]
         text = self._text(node, path)
-        return text if node.style else plain_value(text)
+        return text if node.style or node.tag else plain_value(text)
 
     def _text(self, node: yaml.ScalarNode, path: Path) -> str:
         """JSON writes a character above U+FFFF as two escapes, which PyYAML does not join."""

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cns_cli.config import resources
 from cns_cli.config.at_start import ServiceCalls
 from cns_cli.config.changes import Change, plan_file, run_steps
 from cns_cli.config.document import read_text
 from cns_cli.config.export import Exporter, yaml_text
 from cns_cli.config.source import ConfigError
 from cns_common.configuration.settings import Settings
+from cns_common.errors import RequestError
 from tests.integration.errors.api_forms import REGION, embedded_api
 from tests.marks import examples
 
@@ -258,6 +260,33 @@ async def test_an_apply_that_was_killed_is_completed_by_the_next(service: Servic
         assert after >= calls_least
 
 
+class JustDeleted(ServiceCalls):
+    """Refuses to create queues for the next `left` times."""
+
+    def __init__(self, calls: ServiceCalls, left: int) -> None:
+        self.__dict__ = {**calls.__dict__}
+        self.left = left
+
+    async def run(self, service: str, action: str, **params: Any) -> dict[str, Any]:
+        if action == "CreateQueue" and self.left:
+            self.left -= 1
+            raise RequestError("AWS.SimpleQueueService.QueueDeletedRecently", "You must wait 60 seconds.")
+        return await super().run(service, action, **params)
+
+
+async def test_a_queue_that_was_just_deleted_is_made_when_its_name_is_free(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(resources, "DELETED_WAIT_S", 0)
+    calls = JustDeleted(service.account(), 60)
+    assert [one.action for one in await apply(calls, "queues: {q: }")] == ["create"]
+    assert capsys.readouterr().err == "cns: queue q: You must wait 60 seconds.\n"
+    calls.left = 1_000
+    with pytest.raises(ConfigError, match=r"^f\.yaml:1: queues\.q2: AWS\.SimpleQueueService\.QueueDeletedRecently: "):
+        await apply(calls, "queues: {q2: }")
+    assert calls.left > 900
+
+
 REFUSED = """
 queue: {}
 queues:
@@ -269,6 +298,11 @@ queues:
     deadLetterQueue: {queue: a}
   c: {policy: "{", tags: {aws:x: y}}
   d: 5
+  e.fifo: {attributes: {FifoQueue: false}}
+  g.fifo: {deadLetterQueue: {queue: a, maxReceiveCount: 3}}
+  h: {deadLetterQueue: {queue: "arn:aws:sqs:us-east-1:999999999999:a", maxReceiveCount: 3}}
+  i:
+    attributes: {RedriveAllowPolicy: {redrivePermission: byQueue, sourceQueueArns: ["arn:aws:sqs:mars-1:1:a"]}}
 topics:
   t.fifo: {attributes: {Owner: me, DisplayName: "a\\nb"}}
 subscriptions:
@@ -278,6 +312,10 @@ subscriptions:
   - {topic: t, protocol: sqs, endpoint: "arn:aws:sqs:us-east-1:123456789012:x", allow: true}
   - {topic: t, protocol: sqs, endpoint: b}
   - {topic: t, protocol: sqs, endpoint: b}
+  - {topic: "b d", protocol: sqs, endpoint: b}
+  - {topic: "", protocol: sqs, endpoint: b}
+  - {topic: "arn:aws:sns:us-east-1", protocol: sqs, endpoint: b}
+  - {topic: "arn:aws:sns:mars-1:123456789012:t", protocol: sqs, endpoint: b}
 """
 
 
@@ -296,13 +334,18 @@ async def test_a_file_is_refused_as_a_whole_with_the_place_of_each_fault(calls: 
         "f.yaml:10: queues.c",
         "f.yaml:10: queues.c.policy",
         "f.yaml:11: queues.d",
-        "f.yaml:13: topics.t.fifo.attributes.Owner",
-        "f.yaml:13: topics.t.fifo.attributes.DisplayName",
-        "f.yaml:15: subscriptions.0",
-        "f.yaml:16: subscriptions.1",
-        "f.yaml:17: subscriptions.2.filterPolicy",
-        "f.yaml:18: subscriptions.3.allow",
-        "f.yaml:20: subscriptions.5",
+        "f.yaml:12: queues.e.fifo.attributes.FifoQueue",
+        "f.yaml:13: queues.g.fifo.deadLetterQueue",
+        "f.yaml:14: queues.h.deadLetterQueue",
+        "f.yaml:16: queues.i.attributes.RedriveAllowPolicy",
+        "f.yaml:18: topics.t.fifo.attributes.Owner",
+        "f.yaml:18: topics.t.fifo.attributes.DisplayName",
+        "f.yaml:20: subscriptions.0",
+        "f.yaml:21: subscriptions.1",
+        "f.yaml:22: subscriptions.2.filterPolicy",
+        "f.yaml:23: subscriptions.3.allow",
+        "f.yaml:25: subscriptions.5",
+        *[f"f.yaml:{line}: subscriptions.{line - 20}" for line in range(26, 30)],
     ]
     assert "f.yaml:6: queues.a.attributes.DelaySeconds: Invalid value for the parameter DelaySeconds." in str(
         refused.value

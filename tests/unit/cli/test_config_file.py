@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cns_cli.config.document import read_file
 from cns_cli.config.export import yaml_text
 from cns_cli.config.model import File
 from cns_cli.config.source import DEPTH_MAX, ConfigError, Source
@@ -29,6 +31,7 @@ def value_of(text: str) -> Any:
         ("a: &x {b: 1}\nc: *x", {"a": {"b": 1}, "c": {"b": 1}}),
         ('{\n\t"a":\t["\\ud83d\\ude00", "\\/"],\n\t"\\ud83d\\ude00": 1}', {"a": ["😀", "/"], "😀": 1}),
         ("1: a\ntrue: b\n1.0: c", {"1": "a", "true": "b", "1.0": "c"}),
+        ("a: [!!str 5, !!str true, ! 6]", {"a": ["5", "true", 6]}),
     ],
 )
 def test_words_are_read_as_json_has_them(text: str, value: Any) -> None:
@@ -58,7 +61,11 @@ def test_a_number_keeps_its_text_where_text_is_wanted() -> None:
         ("[" * (DEPTH_MAX + 5) + "]" * (DEPTH_MAX + 5), "f:1: 0.0.0: nested deeper"),
         ("[" * 100_000, "f:1: nested too deeply"),
         (BOMB, "f:"),
-        ("\x00", "f:1: "),
+        ("a: !!binary aGk=", "f:1: a: the YAML tag tag:yaml.org,2002:binary is not known"),
+        ("a: !!python/name:os.system x", "f:1: a: the YAML tag tag:yaml.org,2002:python/name:os.system is not known"),
+        ("a: !!set {b}", "f:1: a: the YAML tag tag:yaml.org,2002:set is not known"),
+        ("a: 1\nb: 2\x00", "f:2: the character U+0000 is not allowed"),
+        ('a: "\\U7fffffff"', "f:1: "),
     ],
     ids=lambda value: repr(value[:20]),
 )
@@ -73,6 +80,25 @@ def test_a_text_that_is_no_file_is_refused_with_its_line(text: str, said: str) -
 )
 def test_text_that_is_written_is_read_again(word: str) -> None:
     assert value_of(yaml_text({word: [word]})) == {word: [word]}
+
+
+@pytest.mark.parametrize("text", ["queues: {q: }", '{\n\t"queues": {"q": null}}'])
+def test_a_byte_order_mark_is_no_part_of_the_text(text: str, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(text, "utf-8-sig")
+    assert list(read_file(str(tmp_path / "f")).file.queues) == ["q"]
+
+
+def test_bytes_that_are_not_utf8_are_refused_with_their_line(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"a: 1\nb: caf\xe9\n")
+    with pytest.raises(ConfigError) as refused:
+        read_file(str(tmp_path / "f"))
+    assert str(refused.value).endswith("f:2: is not UTF-8: invalid continuation byte")
+
+
+@pytest.mark.parametrize("count", ["true", "'3'", "3.0"])
+def test_a_receive_count_is_an_integer(count: str) -> None:
+    with pytest.raises(ValueError, match="valid integer"):
+        File.model_validate(value_of(f"queues: {{q: {{deadLetterQueue: {{queue: d, maxReceiveCount: {count}}}}}}}"))
 
 
 def test_the_schema_has_the_members_of_the_file() -> None:
