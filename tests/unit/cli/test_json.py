@@ -22,6 +22,7 @@ WITHOUT: Mapping[str, str] = {
     "receiver": "runs a process",
     "logs": "prints records that are JSON",
     "completion": "prints a shell's code",
+    "configure": "asks for what it writes",
 }
 REMOTE = ("queue", "topic", "subscriptions", "dead-letters", "publish")
 """They print what the REST API answers; its document is checked elsewhere."""

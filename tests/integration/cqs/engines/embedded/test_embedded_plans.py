@@ -30,6 +30,8 @@ SCANS = {
     "LIST_EXPIRED": "SCAN expired",
     # The index has undropped queues only. Used once, at the start.
     "_UNDROPPED": "SCAN deleted_queues USING INDEX deleted_undropped",
+    # A table of one row. Used by `cns migrate` only.
+    "RAISE_BOOT": "SCAN meta",
 }
 SORTS = {"COUNT_HIDDEN", "COUNT_HIDDEN_UNTIL"}
 """These group their result: hidden messages at a queue's first use, and those that become visible within a tenth of a
