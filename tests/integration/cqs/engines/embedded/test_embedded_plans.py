@@ -33,9 +33,9 @@ SCANS = {
     # A table of one row. Used by `cns migrate` only.
     "RAISE_BOOT": "SCAN meta",
 }
-SORTS = {"COUNT_HIDDEN", "COUNT_HIDDEN_UNTIL"}
-"""These group their result: hidden messages at a queue's first use, and those that become visible within a tenth of a
-second."""
+SORTS = {"COUNT_HIDDEN", "COUNT_HIDDEN_UNTIL", "ORIGINALS"}
+"""These group or order their result: hidden messages at a queue's first use, those that become visible within a tenth
+of a second, and for `cns migrate` the deduplication ids of one queue."""
 FEW, MANY = 20, 2_000
 
 
