@@ -7,6 +7,7 @@ that resolves differently after the check gains nothing.
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -17,6 +18,7 @@ _GLOBAL_UNICAST = IPv6Network("2000::/3")
 """Outside of this network Python's `is_global` also accepts addresses that stand for IPv4 ones, and site-local ones."""
 _PROTOCOL_ASSIGNMENTS = IPv4Network("192.0.0.0/24")
 """Python counts it as private from 3.11.10 on only. Some clouds serve instance metadata there."""
+_ENDS_IN_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?", re.IGNORECASE | re.DOTALL)
 
 LOOKUP_TIMEOUT_S = 5.0
 """The longest time that Subscribe waits for a name server."""
@@ -63,8 +65,9 @@ class AddressGuard:
 
 
 def is_address(host: str) -> bool:
-    """Whether `host` is an IP address, which needs no lookup."""
-    return ":" in host or host.replace(".", "").isdecimal()
+    """Whether `host` is an IP address, which needs no lookup, in any form that resolvers read: 127.1, 0x7f.1. No name
+    ends in a number (https://url.spec.whatwg.org/#ends-in-a-number-checker)."""
+    return ":" in host or _ENDS_IN_NUMBER.fullmatch(host) is not None
 
 
 def _embedded_ipv4(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

@@ -7,6 +7,7 @@ failures of its own (`ProxyFailed`); every byte behind an answer of 2xx is the e
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 from base64 import b64encode
@@ -26,7 +27,8 @@ from cns_common.configuration.proxy_url import EgressProxy
 ANSWER_BYTES_MAX = 16 * 1024
 """Bytes of the head of the proxy's answer."""
 PAUSE_S = 1.0
-"""After the proxy was away or refused this service, no connection to it is tried for this long."""
+"""After the proxy was away or refused this service, no connection to it is tried for this long. It is away too when
+a connection to it takes longer, to the end of the attempt's time."""
 ADDRESSES_TRIED_MAX = 4
 """Of one name, while the proxy answers that it does not reach them."""
 _UNREACHED = frozenset({500, 502, 503, 504})
@@ -72,7 +74,7 @@ class Connector:
         loop = asyncio.get_running_loop()
         if loop.time() < self._away_until_s:
             raise ProxyFailed(self._away, for_all=True)
-        opened = None
+        opened, started_s = None, loop.time()
         try:
             async with asyncio.timeout_at(deadline_s):
                 infos = await self._resolver.find(proxy.host, proxy.port)
@@ -82,6 +84,8 @@ class Connector:
         except BaseException as error:
             if opened is not None:
                 opened.close()
+            if opened is None and isinstance(error, TimeoutError) and loop.time() - started_s < PAUSE_S:
+                raise  # the endpoint, or its name server, has used up the time before
             if isinstance(error, (TimeoutError, OSError, UnicodeError)):
                 raise self._failure(error, connected=opened is not None) from None
             raise
@@ -96,10 +100,18 @@ class Connector:
         elif isinstance(error, TimeoutError):
             failed = ProxyFailed("the egress proxy did not answer in time", for_all=not connected)
         else:
-            failed = ProxyFailed(f"no connection to the egress proxy: {error}", for_all=not connected)
+            failed = ProxyFailed(f"no connection to the egress proxy: {_reason(error)}", for_all=not connected)
         if failed.for_all:
             self._away, self._away_until_s = str(failed), asyncio.get_running_loop().time() + PAUSE_S
         return failed
+
+
+def _reason(error: Exception) -> str:
+    """Without the proxy's address, which owners of endpoints need not know."""
+    if isinstance(error, socket.gaierror):
+        return "its name is unknown"
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number else "none of its addresses can be reached"
 
 
 class _SentTooEarly(ConnectionError):

@@ -35,7 +35,7 @@ async def is_unreachable(guard: AddressGuard, url: str, *, proxy: EgressProxy | 
         return error.errno in _NO_NAME
     except UnicodeError:
         return True
-    except (AddressRefused, ProxyFailed):
+    except (AddressRefused, ProxyFailed, TimeoutError):
         return False
     except OSError as error:
         return error.errno in _REFUSED

@@ -11,6 +11,7 @@ import pytest
 
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.connect import NameResolver
+from cns.endpoints.egress import Connector
 from cns.endpoints.http import EndpointRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.reachability import is_unreachable
@@ -102,6 +103,31 @@ async def test_by_name_the_proxy_resolves_names_but_addresses_are_checked(proxy:
     assert "private" in (await BY_NAME.refusal("http://127.0.0.1/") or "")
 
 
+@pytest.mark.parametrize("host", ["127.1", "0x7f.1", "0X7F000001", "0177.0.0.0x1", "2130706433", "[::ffff:127.0.0.1]"])
+async def test_by_name_no_form_of_an_address_is_a_name(proxy: ConnectProxy, host: str) -> None:
+    (refused,) = await post(proxy, f"http://{host}:9/", guard=BY_NAME)
+    assert isinstance(refused, Failed) and refused.cause is Cause.REFUSED_ADDRESS, refused
+    assert proxy.asked == []
+    assert "private" in (await BY_NAME.refusal(f"http://{host}/") or "")
+
+
+async def test_an_endpoint_that_uses_up_the_time_does_not_make_the_proxy_away(
+    proxy: ConnectProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does that closes an idle connection, or whose name server answers, just before the deadline."""
+
+    async def find(_: NameResolver, host: str, port: int) -> list[object]:
+        return [(2, 1, 6, "", (host, port))]
+
+    monkeypatch.setattr(NameResolver, "find", find)
+    connector, loop = Connector(LOOPBACK, read_proxy_url(proxy.url())), asyncio.get_running_loop()
+    async with serve_endpoint(answer_with(OK)) as endpoint:
+        port = int(endpoint.url.rpartition(":")[2])
+        with pytest.raises(TimeoutError):
+            await connector.connect("127.0.0.1", port, loop.time())
+        (await connector.connect("127.0.0.1", port, loop.time() + TIMEOUT_S)).close()
+
+
 async def test_other_addresses_of_a_name_are_tried(proxy: ConnectProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serve_endpoint(answer_with(OK)) as endpoint:
         port = int(endpoint.url.rpartition(":")[2])
@@ -185,7 +211,8 @@ async def test_a_proxy_that_is_away_is_not_asked_by_every_message() -> None:
     first = await sender.send(EndpointRequest("http://127.0.0.1:9/", HEADERS, BODY))
     async with serving(ConnectProxy(port=away.port)) as proxy:
         second = await sender.send(EndpointRequest("http://127.0.0.1:9/", HEADERS, BODY))
-    assert isinstance(first, Failed) and first.cause is Cause.EGRESS_PROXY and "the egress proxy" in first.text
+    assert isinstance(first, Failed) and first.cause is Cause.EGRESS_PROXY
+    assert first.text == "no connection to the egress proxy: Connection refused", "owners of endpoints read it"
     assert isinstance(second, Failed) and second.text == first.text and proxy.asked == []
 
 

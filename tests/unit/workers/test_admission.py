@@ -136,10 +136,19 @@ REFUSED = Failed(Cause.CONNECTION, "refused", 2)
 
 
 @pytest.mark.parametrize(
-    ("outcome", "trusted"), [(FAST, True), (Delivered(200, 5_000), True), (REFUSED, True), (DOWN, False)]
+    ("outcome", "trusted"),
+    [
+        (FAST, True),
+        (Delivered(200, 5_000), True),
+        (REFUSED, True),
+        (DOWN, False),
+        (Failed(Cause.EGRESS_ROUTE, "the egress proxy answered 502", 5), True),
+        (Failed(Cause.EGRESS_ROUTE, "the egress proxy did not answer in time", 15_000), False),
+    ],
 )
 def test_what_fails_at_once_does_not_hang(outcome: Outcome, trusted: bool) -> None:  # a column of the table
-    assert tried(EndpointState(LIMITS), outcome).is_trusted is trusted
+    endpoint = tried(EndpointState(LIMITS), outcome)
+    assert (endpoint.is_trusted, endpoint.timed_out) == (trusted, not trusted)
 
 
 @pytest.mark.parametrize(("cause", "opens"), [(Cause.MAIL_RELAY, True), (Cause.MAIL_REFUSED, False)])

@@ -120,14 +120,15 @@ class EndpointState:
         self.overdue -= was_overdue
         if outcome is None:
             return
-        if not isinstance(outcome, Delivered) and outcome.cause in EGRESS:  # it says nothing about the endpoint, either
+        if not isinstance(outcome, Delivered) and outcome.cause in EGRESS:  # it may not be the endpoint that failed
+            if outcome.cause is Cause.EGRESS_ROUTE:  # but sends to it may hang
+                self._note_hanging(outcome.dwell_ms)
             self.breaker.postpone(now_s)
             return
         if isinstance(outcome, Delivered) or outcome.permanent or outcome.cause not in FAILING:
             self._answer(outcome.dwell_ms)
         else:
-            self.timed_out = outcome.dwell_ms >= OVERDUE_S * 1000
-            self.is_trusted = not self.timed_out
+            self._note_hanging(outcome.dwell_ms)
             self._sends_max = max(self._sends_max // 2, 1)
             self.failure = outcome.text or outcome.cause.value
             if topic not in self.failing_topics:
@@ -137,6 +138,10 @@ class EndpointState:
     def is_forgettable(self, now_s: float) -> bool:
         """Whether no send is in flight, and what is known is old or of no use."""
         return not self.in_flight and (not self.breaker.is_open or now_s > self.breaker.probe_at_s + PROBE_PAUSE_MAX_S)
+
+    def _note_hanging(self, dwell_ms: int) -> None:
+        self.timed_out = dwell_ms >= OVERDUE_S * 1000
+        self.is_trusted = not self.timed_out
 
     def _answer(self, dwell_ms: int) -> None:
         self.is_trusted, self.timed_out, self.failing_topics = True, False, ()
