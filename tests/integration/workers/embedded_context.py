@@ -30,7 +30,9 @@ from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.delivery.channels import Channels
 from cns_workers.jobs.quarantine import Quarantine
 from cns_workers.stats import Stats
+from cqs.engines.contract import Counts
 from cqs.engines.embedded.engine import EmbeddedEngine
+from cqs.internal_queues import internal_ref
 from lab.harness.waiting import PATIENCE_S
 from tests.integration.sns.stores.cns_stores import subscription
 from tests.recorded_events import RecordedEvents
@@ -41,6 +43,7 @@ POLL_S = 0.02
 @dataclass(frozen=True)
 class EmbeddedContext:
     clock: Clock
+    engine: EmbeddedEngine
     port: InlineQueuePort
     subscriptions: EmbeddedSubscriptionStore
     stats: Stats
@@ -64,6 +67,12 @@ class EmbeddedContext:
             while await self.port.depth(queue) != n:
                 await asyncio.sleep(POLL_S)
 
+    async def until_delayed(self, queue: str, n: int) -> None:
+        """Until the queue has `n` delayed jobs and no others: then the clock may pass the end of a lease."""
+        async with asyncio.timeout(PATIENCE_S):
+            while await self.engine.counts(internal_ref(queue), self.clock.now_ms()) != Counts(delayed=n):
+                await asyncio.sleep(POLL_S)
+
 
 async def no_queue(queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
     """For tests that deliver to no customer's queue."""
@@ -76,7 +85,8 @@ async def embedded_context(
 ) -> AsyncIterator[EmbeddedContext]:
     clock, stats, events = Clock(), Stats(), RecordedEvents()
     database = Database(directory, clock)
-    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, deliver)
+    engine = EmbeddedEngine(database, clock)
+    port = InlineQueuePort(engine, clock, deliver)
     notifications = EmbeddedNotificationStore(database)
     kept, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
     context = DeliveryContext(
@@ -93,7 +103,7 @@ async def embedded_context(
     )
     database.start(asyncio.get_running_loop())
     await asyncio.gather(*[kept.create(topic) for topic in topics])
-    yield EmbeddedContext(clock, port, subscriptions, stats, context, events)
+    yield EmbeddedContext(clock, engine, port, subscriptions, stats, context, events)
     await database.close()
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import pytest
-
 from cns.delivery import jobs
 from cns.delivery.retry_policy import TOTAL_S_MAX
 from cns.endpoints.outcome import Cause, Failed
@@ -19,7 +17,6 @@ NO_ROUTE = Failed(Cause.EGRESS_ROUTE, "the egress proxy answered 502", 5)
 TURN_MS = EGRESS_DELAY_MS_MAX * 2
 
 
-@pytest.mark.extended  # it may wait for ever on a busy machine, which is not understood yet
 async def test_a_message_waits_for_the_proxy_beyond_its_retries(host: LaneHost) -> None:
     arn = await host.subscribed("a", dead_letters=True)
     host.endpoints.answers["a"] = [*[AWAY] * 30, REFUSED, TOOK]
@@ -29,7 +26,7 @@ async def test_a_message_waits_for_the_proxy_beyond_its_retries(host: LaneHost) 
         await until(partial(_is_asked, host, "a", asked))
         await host.until_depth(jobs.ENDPOINT_JOBS, 0)
         if asked < 32:
-            await host.until_depth(jobs.REDELIVERY, 1)
+            await host.until_delayed(jobs.REDELIVERY, 1)
             host.clock.advance(TURN_MS)
     await host.until_depth(jobs.REDELIVERY, 0)
     assert host.endpoints.buried == 0
@@ -37,7 +34,6 @@ async def test_a_message_waits_for_the_proxy_beyond_its_retries(host: LaneHost) 
     assert [event.attempt for event in attempts] == [1] * 31 + [2], "failures of the proxy are not counted"
 
 
-@pytest.mark.extended  # it may wait for ever on a busy machine, which is not understood yet
 async def test_it_does_not_wait_for_ever(host: LaneHost) -> None:
     for outcome, wait_ms in ((NO_ROUTE, TOTAL_S_MAX * 1000), (AWAY, HELD_MS_MAX)):
         arn = await host.subscribed(outcome.cause, dead_letters=True)
@@ -46,10 +42,10 @@ async def test_it_does_not_wait_for_ever(host: LaneHost) -> None:
             host.work()
         buried = host.endpoints.buried
         await host.publish(outcome.cause, arn)
-        await host.until_depth(jobs.REDELIVERY, 1)
+        await host.until_delayed(jobs.REDELIVERY, 1)
         host.clock.advance(wait_ms - 60_000)
         await until(partial(_is_asked, host, outcome.cause, 2))
-        await host.until_depth(jobs.REDELIVERY, 1)
+        await host.until_delayed(jobs.REDELIVERY, 1)
         assert host.endpoints.buried == buried
         host.clock.advance(EGRESS_DELAY_MS_MAX * 2)
         await until(partial(_is_asked, host, outcome.cause, 3))
