@@ -37,14 +37,14 @@ def run_on_accounts(
 
     async def run() -> Result:
         clock = Clock()
-        async with _open_accounts(load_settings(data), clock, may_create=may_create) as accounts:
+        async with open_accounts(load_settings(data), clock, may_create=may_create) as accounts:
             return await work(accounts, clock.now_ms())
 
     return run_command(run)
 
 
 @asynccontextmanager
-async def _open_accounts(settings: Settings, clock: Clock, *, may_create: bool) -> AsyncIterator[AccountStore]:
+async def open_accounts(settings: Settings, clock: Clock, *, may_create: bool = False) -> AsyncIterator[AccountStore]:
     if settings.store == "cassandra":
         from cns_backend.cluster import open_account_store  # only this form has its drivers installed
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,14 @@ from cns_backend.urls import base_url
 from cns_cli.config.accounts import AccountPlanner
 from cns_cli.config.changes import DONE, Action, plan_file, read_parts, run_steps
 from cns_cli.config.document import Document, read_file
+from cns_cli.config.resources import NoCalls, only_account
 from cns_cli.config.source import ConfigError
 from cns_common.aws.auth.accounts import AccountStore
 from cns_common.aws.call import Call, root_caller
 from cns_common.aws.front_door import FrontDoor
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
-from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
+from cns_common.errors import EXIT_SETTINGS_WRONG, RequestError, StartError
 from cns_common.ids import uuid_text
 
 
@@ -50,7 +50,7 @@ async def apply_accounts(document: Document, settings: Settings, store: AccountS
     only = [one.account for one in await store.accounts()] if settings.auth == "on" else []
     caller = only[0] if len(only) == 1 else settings.account_id
     with _start_errors():
-        read_parts(document, lambda number: _Place(number or caller, settings.region))
+        read_parts(document, lambda number: NoCalls(number or caller, settings.region))
         await run_steps(await AccountPlanner(document, settings, store, clock).plan(), lambda _: None)
 
 
@@ -61,7 +61,8 @@ async def apply_resources(document: Document, settings: Settings, backend: Backe
     known = [one.account for one in await backend.accounts.accounts()]
 
     def calls_of(number: str) -> ServiceCalls:
-        return ServiceCalls(front, settings, number or _only_account(settings, known))
+        single = settings.account_id if settings.auth == "off" else ""
+        return ServiceCalls(front, settings, number or single or only_account(known))
 
     with _start_errors():
         await run_steps(await plan_file(document, calls_of), lambda change: done.update([change.action]))
@@ -75,23 +76,5 @@ def _start_errors() -> Iterator[None]:
         yield
     except ConfigError as error:
         raise StartError("\ncns: ".join(error.lines), EXIT_SETTINGS_WRONG) from None
-
-
-def _only_account(settings: Settings, known: list[str]) -> str:
-    if settings.auth == "off":
-        return settings.account_id
-    if len(known) != 1:
-        text = f"CNS_INIT: there are {len(known)} accounts: the file must say under accounts which has what"
-        raise StartError(text, EXIT_SETTINGS_WRONG)
-    return known[0]
-
-
-@dataclass(slots=True)
-class _Place:
-    """Calls of which none is made."""
-
-    account: str
-    region: str
-
-    async def run(self, service: str, action: str, **params: Any) -> dict[str, Any]:
-        raise NotImplementedError
+    except RequestError as error:
+        raise StartError(f"CNS_INIT: {error.message}", EXIT_SETTINGS_WRONG) from None

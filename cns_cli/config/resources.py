@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -49,6 +49,27 @@ class Calls(Protocol):
     async def run(self, service: str, action: str, **params: Any) -> dict[str, Any]:
         """The result of an action. Raises RequestError for a refusal."""
         ...
+
+
+@dataclass(slots=True)
+class NoCalls:
+    """Of an account that is not there yet, and has nothing."""
+
+    account: str
+    region: str
+
+    async def run(self, service: str, action: str, **params: Any) -> dict[str, Any]:
+        if action.startswith("List"):
+            return {}
+        raise RequestError("NotFound", f"there is no account {self.account}")
+
+
+def only_account(known: Sequence[str]) -> str:
+    """The account that has what a file gives no account for. Raises RequestError if there are several."""
+    if len(known) != 1:
+        text = f"there are {len(known)} accounts: the file must say under accounts which has what"
+        raise RequestError("InvalidParameter", text)
+    return known[0]
 
 
 @dataclass(frozen=True, slots=True)

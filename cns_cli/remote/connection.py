@@ -139,6 +139,10 @@ class Service:
         """Return the result of `work`. A refusal, or no answer of the service, ends the command with one line."""
         return self.run_as(lambda client, _found, _caller: work(client))
 
+    def settings(self) -> StoredProfile:
+        """What is given of the connection. Raises UsageError."""
+        return read_settings(self.profile, self.url, self.region, os.environ)  # noqa: TID251  # variables of AWS SDKs, no settings
+
     def run_as(self, work: Callable[[Client, StoredProfile, Caller], Result]) -> Result:
         """As `run`, for work that needs the settings of the connection and the caller."""
         try:

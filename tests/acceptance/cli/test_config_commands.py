@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lab.harness.ports import free_port
 from lab.harness.running import Up, running
@@ -72,9 +74,58 @@ def test_refusals_say_where_and_end_with_their_exit_codes(service: Up, tmp_path:
     code, said = ended("queues: {q: {deadLetterQueue: {queue: none, maxReceiveCount: 2}}}")
     assert (code, said[:46]) == (1, "cns: /f:1: queues.q.deadLetterQueue: InvalidPa"), said
     code, said = ended("accounts: {123456789012: {queues: {q: }}}")
-    assert (code, said.endswith("and the file is also for 123456789012\n")) == (1, True), said
+    assert (code, said.endswith("and the file is also for 123456789012: see --accounts\n")) == (1, True), said
     assert ended("queues: {}", AWS_ENDPOINT_URL=f"http://127.0.0.1:{free_port()}")[0] == 69
     code, said = ended("queues: {q: }", AWS_SECRET_ACCESS_KEY="wrong")
     assert (code, "InvalidClientTokenId" in said) == (1, True), said
     assert ended("queues: {}", AWS_PROFILE="none") == (2, "cns: The config profile (none) could not be found\n")
     assert run(service, "config", "apply", tmp_path / "missing").returncode == 2
+
+
+ACCOUNTS = """
+accounts:
+  123456789012:
+    name: Shop
+    key: {id: {env: SHOP_ID}, secret: {env: SHOP_SECRET}}
+    users: {alice: {keys: [{id: {env: ALICE_ID}, secret: {env: ALICE_SECRET}}]}}
+    queues: {orders: {attributes: {VisibilityTimeout: 60}}}
+    topics: {news: }
+    subscriptions: [{topic: news, protocol: sqs, endpoint: orders, allow: true}]
+"""
+
+
+def test_accounts_with_their_users_keys_and_resources(service: Up, tmp_path: Path) -> None:
+    file, data = tmp_path / "cns.yaml", f"{tmp_path / 'data'}"
+    file.write_text(ACCOUNTS)
+    keys = {"SHOP_ID": "A" * 16, "SHOP_SECRET": "s" * 20, "ALICE_ID": "B" * 16, "ALICE_SECRET": "t" * 20}
+
+    def config(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+        return run(service, "config", *words, "--accounts", "--data", data, **keys, **more)
+
+    assert [line.split()[:2] for line in config("diff", file).stdout.splitlines() if line[0] != " "] == [
+        ["create", "account"],
+        ["change", "account"],
+        ["create", "user"],
+        ["create", "queue"],
+        ["create", "topic"],
+        ["create", "subscription"],
+    ]
+    applied = config("apply", file, AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
+    assert (applied.returncode, applied.stderr) == (0, "")
+    assert config("diff", file, "--prune").stdout == ""
+    alice = {"AWS_ACCESS_KEY_ID": keys["ALICE_ID"], "AWS_SECRET_ACCESS_KEY": keys["ALICE_SECRET"]}
+    assert run(service, "queue", "list", **alice).stdout == "orders\n"
+
+    exported = config("export")
+    shop = yaml.safe_load(exported.stdout)["accounts"]["123456789012"]
+    assert (shop["name"], shop["users"], list(shop["queues"])) == ("Shop", {"alice": {}}, ["orders"])
+    assert not any(secret in exported.stdout for secret in keys.values())
+    file.write_text(exported.stdout)
+    assert config("diff", file, "--prune").returncode == 0
+
+    file.write_text("accounts: {123456789013: {queues: {q: }}}")
+    assert config("apply", file).stderr.endswith("accounts.123456789013: is a new account: give its key\n")
+    file.write_text("queues: {q: }")
+    refused = config("apply", file)
+    said = "cns: there are 2 accounts: the file must say under accounts which has what\n"
+    assert (refused.returncode, refused.stderr) == (1, said)
