@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from cns_backend.backups.backup import write_durably
+from cns_backend.cluster import open_session
 from cns_backend.engines import DEFAULT_CLUSTER_ENGINE, DEFAULT_EMBEDDED_ENGINE
 from cns_backend.stores.cassandra.move_marks import CassandraMoveMarks
-from cns_backend.transfer.cassandra import clear, first_content, keyspace_name, open_keyspace
+from cns_backend.transfer.cassandra import clear, first_content, keyspace_name
 from cns_backend.transfer.moves import FileMoveMarks, Store
 from cns_common.cassandra.session import Cassandra
 from cns_common.configuration.settings import Settings
@@ -52,7 +53,6 @@ class Places:
         plain = {"master_key": key, "engines": (), "default_engine": "", "internal_engine": "", "reserve_bytes": 0}
         self.embedded = settings.model_copy(update={**plain, "data": directory, "store": "embedded"})
         self.cluster = settings.model_copy(update={**plain, "store": "cassandra"})
-        self.key_file = "" if settings.master_key else str(self.target_data / MASTER_KEY_FILE)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -84,7 +84,7 @@ class Places:
     async def opened(self) -> AsyncIterator[tuple[Cassandra, Store, Store]]:
         """A session of the cluster, the source and the target."""
         with self._alone():
-            async with open_keyspace(self.cluster) as cassandra:
+            async with open_session(self.cluster, moving=True) as (cassandra, _):
                 directory = Store(str(self.directory.absolute()), FileMoveMarks(self.directory))
                 keyspace = Store(keyspace_name(self.cluster), CassandraMoveMarks(cassandra))
                 yield cassandra, *((directory, keyspace) if self.to_cluster else (keyspace, directory))

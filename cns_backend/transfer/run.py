@@ -64,7 +64,9 @@ async def _migrate(places: Places, ask: Ask, show: Show) -> Moved:
             leaving: Side = cluster
             if places.to_cluster:
                 leaving = await stack.enter_async_context(open_embedded_side(places.embedded))
-            await _check(places, cassandra, move, progress, leaving)
+            places.check_key()
+            if not progress.has(ALONE):
+                await _check_stores(places, cassandra, move, leaving)
             ask(await leaving.count_messages(), move)
             with nullcontext() if places.to_cluster else places.locked():  # no service begins in the target
                 await _begin(places, cassandra, move, progress, leaving)
@@ -82,12 +84,6 @@ async def _migrate(places: Places, ask: Ask, show: Show) -> Moved:
         kill_point(kill_points.MOVE_TARGET_OPENED)
         progress.remove()
     return msgspec.structs.replace(done, seconds=time.monotonic() - began_s)
-
-
-async def _check(places: Places, cassandra: Cassandra, move: Move, progress: Progress, leaving: Side) -> None:
-    places.check_key()
-    if not progress.has(ALONE):
-        await _check_stores(places, cassandra, move, leaving)
 
 
 async def _check_stores(places: Places, cassandra: Cassandra, move: Move, leaving: Side) -> None:
