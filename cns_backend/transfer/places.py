@@ -66,7 +66,8 @@ class Places:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep other runs away from the directory. Raises StartError if there is one. Leaves no file, and no directory
-        that is empty."""
+        that is new and empty."""
+        is_new = not self.directory.exists()
         fd = lock_directory(self.directory, MIGRATE_LOCK)
         try:
             if not os.fstat(fd).st_nlink:
@@ -75,8 +76,9 @@ class Places:
                 yield
             finally:
                 (self.directory / MIGRATE_LOCK).unlink(missing_ok=True)
-                with suppress(OSError):
-                    self.directory.rmdir()
+                if is_new:
+                    with suppress(OSError):  # it is not empty
+                        self.directory.rmdir()
         finally:
             os.close(fd)
 

@@ -283,19 +283,21 @@ async def test_a_source_is_taken_back_and_its_copy_serves_nobody(
 async def test_a_refused_question_changes_nothing(
     source: Path, cassandra: Cassandra, cassandra_address: CassandraAddress
 ) -> None:
-    """Neither store, nor the directories beside them."""
+    """Neither store, nor the directories beside them; an empty one stays."""
 
     def refuse(_messages: int, _move: object) -> None:
         raise LookupError
 
+    (source.parent / "empty").mkdir()
     files = sorted(source.parent.rglob("*"))
     places = Places(source, cluster(source.parent, cassandra_address), to_cluster=True)
     with pytest.raises(LookupError):
         await run.migrate(places, refuse, quiet)
     assert await first_row(cassandra) == ""
-    places = Places(source.parent / "new", cluster(source.parent, cassandra_address), to_cluster=False)
-    with pytest.raises(LookupError):
-        await run.migrate(places, refuse, quiet)
+    for name in ("new", "empty"):
+        places = Places(source.parent / name, cluster(source.parent, cassandra_address), to_cluster=False)
+        with pytest.raises(LookupError):
+            await run.migrate(places, refuse, quiet)
     assert await first_row(cassandra) == ""
     assert sorted(source.parent.rglob("*")) == files
     async with opened(embedded(source)):
