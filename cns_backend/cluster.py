@@ -44,6 +44,7 @@ from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, OutcomeUnknown, StartErro
 from cns_common.redis.urls import first_url
 from cns_common.sealing import Seal, load_master_key
 from cqs.engines.cassandra.clock_skew import open_clock_skew
+from cqs.engines.cluster import ClusterEngine
 from cqs.stores.cassandra.move_tasks import CassandraMoveTaskStore
 from cqs.stores.cassandra.queues import CassandraQueueStore
 from cqs.stores.receipt_key import DerivedReceiptKeyStore
@@ -63,6 +64,7 @@ async def open_cluster_backend(
     """See `cns_backend.store_client.open_backend`. `moving`: as `cns migrate` opens it."""
     clock = Clock(test=settings.test_clock)
     async with open_session(settings, site, moving=moving) as (cassandra, seal), AsyncExitStack() as stack:
+        await check_master_key(cassandra, seal)
         skew = await stack.enter_async_context(open_clock_skew(cassandra, clock))
         disk = await stack.enter_async_context(open_disk_usage(cassandra, settings.cassandra_keyspace))
         servers = ClusterServers(
@@ -77,8 +79,13 @@ async def open_cluster_backend(
         can = {name: kind.capabilities for name, kind in kinds.items()}
         chosen = choose_engines(settings, DEFAULT_CLUSTER_ENGINE, can)
         engines = {name: await stack.enter_async_context(kinds[name].open(servers)) for name in chosen.running}
-        if not moving:  # once more: a move that began meanwhile has not seen this process among the living ones
-            await check_unmoved(cassandra, settings.cassandra_keyspace)
+        if not moving:
+            unmoved = partial(check_unmoved, cassandra, settings.cassandra_keyspace)
+            await unmoved()  # once more: a move that began meanwhile has not seen this process among the living ones
+            if isinstance(cqs := engines.get(DEFAULT_CLUSTER_ENGINE), ClusterEngine):  # again after each absence
+                processes = cqs.work.processes
+                processes.on_return = unmoved
+                cassandra.is_away = lambda: processes.is_away
         accounts = CassandraAccountStore(cassandra, seal)
         queues = CassandraQueueStore(cassandra)
         topics = CassandraTopicStore(cassandra)
@@ -159,7 +166,8 @@ async def open_session(
     settings: Settings, site: SiteGuard | None = None, *, moving: bool = False
 ) -> AsyncIterator[tuple[Cassandra, Seal]]:
     """A session, and the seal of the secrets in its keyspace. A command gives no `site`. Raises StartError if a table
-    is missing, the master key is wrong, another site is active, or `cns migrate`, which is `moving` it, moved it."""
+    is missing, the master key is wrong, another site is active, or `cns migrate`, which is `moving` it, moved it. A
+    move has a master key in its settings, and writes nothing until its question is answered."""
     if site is None:
         async with (
             open_site(settings, at_once=True) as own,
@@ -177,9 +185,9 @@ async def open_session(
             )
         if not moving:
             await check_unmoved(cassandra, settings.cassandra_keyspace)
-        settings.data.mkdir(parents=True, exist_ok=True)
+            settings.data.mkdir(parents=True, exist_ok=True)
         seal = Seal(load_master_key(settings.data, settings.master_key))
-        await check_master_key(cassandra, seal)
+        await check_master_key(cassandra, seal, may_be_first=not moving)
         yield cassandra, seal
     finally:
         await cassandra.close()

@@ -38,7 +38,8 @@ class ClusterServers:
     skew: ClockSkew
     keyspace: str
     maintained: bool = True
-    """Whether the engines expire messages and clean up by themselves: not while `cns migrate` copies them."""
+    """Whether the engines expire messages and clean up by themselves: not while `cns migrate` copies them. Its
+    process is none of the living ones either, so that one that was killed keeps nobody waiting."""
 
 
 class ClusterEngineKind(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from cns_backend.backend import Backend
-from cns_backend.cluster import open_cluster_backend, open_session
+from cns_backend.cluster import open_cluster_backend
 from cns_backend.engines import DEFAULT_CLUSTER_ENGINE
 from cns_backend.schema import table_names
 from cns_backend.stores.cassandra.control import CassandraReports
@@ -93,13 +93,6 @@ class CassandraSide(Side):
         async for _ in self.cassandra.scan(_MESSAGES):
             n += 1
         return n
-
-
-@asynccontextmanager
-async def open_keyspace(settings: Settings) -> AsyncIterator[Cassandra]:
-    """A session for a move, before its question is answered."""
-    async with open_session(settings, moving=True) as (cassandra, _):
-        yield cassandra
 
 
 def keyspace_name(settings: Settings) -> str:

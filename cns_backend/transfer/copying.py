@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
-from typing import NamedTuple
-
-import msgspec
 
 from cns_backend.transfer.messages import copy_messages, digest
 from cns_backend.transfer.moves import Progress
 from cns_backend.transfer.records import QUEUES
-from cns_backend.transfer.side import Kind, Row, Side
+from cns_backend.transfer.side import Kind, Side
+from cns_backend.transfer.tally import Tally
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_common.process.kill_points import MOVE_QUEUE_COPIED, kill_point
@@ -20,47 +17,30 @@ from cqs.internal_queues import internal_key, internal_queue, internal_ref
 from cqs.queues.model import Queue
 
 NAMED_MAX = 20
-DIGEST_BITS = 128
-
-_encode = msgspec.msgpack.Encoder(order="deterministic").encode
-
-
-class Tally(NamedTuple):
-    """Rows of a kind by group: how many there are, and the sum of their hashes, whatever their order."""
-
-    counts: Counter[str]
-    digests: Counter[str]
-
-    def add(self, kind: Kind, row: Row) -> None:
-        group = kind.group(row)
-        digest = blake2b(_encode(kind.compared(row)), digest_size=DIGEST_BITS // 8).digest()
-        self.counts[group] += 1
-        self.digests[group] = (self.digests[group] + int.from_bytes(digest)) % 2**DIGEST_BITS
 
 
 async def copy_kind(source: Side, target: Side, kind: Kind) -> int:
     """Copy all rows of a kind. Returns their number. Raises StartError where the target has others afterwards."""
-    copied = Tally(Counter(), Counter())
+    copied: dict[str, Tally] = defaultdict(Tally)
     async for rows in source.read(kind):
         await target.write(kind, rows)
         for row in rows:
-            copied.add(kind, row)
-    stored = Tally(Counter(), Counter())
+            copied[kind.group(row)].add(kind.compared(row))
+    stored: dict[str, Tally] = defaultdict(Tally)
     async for rows in target.read(kind):
         for row in rows:
-            stored.add(kind, row)
+            stored[kind.group(row)].add(kind.compared(row))
     _compare(kind, copied, stored, target.where)
-    return copied.counts.total()
+    return sum(tally.count for tally in copied.values())
 
 
-def _compare(kind: Kind, copied: Tally, stored: Tally, where: str) -> None:
-    for group in sorted(copied.counts.keys() | stored.counts.keys()):
-        here, there = copied.counts[group], stored.counts[group]
-        if here != there or copied.digests[group] != stored.digests[group]:
+def _compare(kind: Kind, copied: dict[str, Tally], stored: dict[str, Tally], where: str) -> None:
+    for group in sorted(copied.keys() | stored.keys()):
+        here, there = copied[group], stored[group]
+        if here != there:
             of = f" of {group}" if group else ""
-            text = f"{kind.name}{of}: {here} copied, {there} in {where}" + (
-                ", and they differ" if here == there else ""
-            )
+            differ = ", and they differ" if here.count == there.count else ""
+            text = f"{kind.name}{of}: {here.count} copied, {there.count} in {where}{differ}"
             raise StartError(f"the copy is not complete: {text}; the source is as it was", EXIT_DATA_UNUSABLE)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from hashlib import blake2b
-from typing import Protocol, cast
+from typing import cast
 
 import msgspec
 
-from cns_backend.backend import Backend
+from cns_backend.transfer.side import Side
+from cns_backend.transfer.tally import Tally
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cqs.engines.contract import QueueRef
 from cqs.engines.moved_message import FifoMemory, MovableEngine, MovedMessage, Transfer
@@ -21,17 +21,6 @@ WRITE_BYTES = 1024 * 1024
 UNCOMPARED_MS = 3_600_000
 """Messages that expire within this time from the start of their queue's copy are copied but not compared: the engine
 may remove them before the comparison."""
-DIGEST_BITS = 128
-
-_encode = msgspec.msgpack.Encoder().encode
-
-
-class Side(Protocol):
-    """An opened store that no service uses."""
-
-    engine: str
-    """The engine that its queues have."""
-    backend: Backend
 
 
 class QueueDigest(msgspec.Struct, frozen=True):
@@ -80,25 +69,21 @@ class _Tally:
     def __init__(self, ref: QueueRef, cut_ms: int) -> None:
         self.ref = ref
         self._cut_ms = cut_ms
-        self._count = 0
-        self._sum = 0
+        self._messages = Tally()
+        self._originals = Tally()
 
     def add(self, messages: Sequence[MovedMessage]) -> None:
         for message in messages:
             if message.born_at_ms + self.ref.retention_ms > self._cut_ms:
-                self._count += 1
-                self._include(message)
+                self._messages.add(message)
 
     def remember(self, memory: FifoMemory) -> None:
         for original in memory.originals:
-            self._include(original)
-
-    def _include(self, one: object) -> None:
-        hashed = blake2b(_encode(one), digest_size=DIGEST_BITS // 8).digest()
-        self._sum = (self._sum + int.from_bytes(hashed)) % 2**DIGEST_BITS
+            self._originals.add(original)
 
     def digest(self) -> QueueDigest:
-        return QueueDigest(self._count, self._sum, self._cut_ms)
+        messages = self._messages
+        return QueueDigest(messages.count, messages.digest + self._originals.digest, self._cut_ms)
 
 
 def _transfer(side: Side) -> Transfer:

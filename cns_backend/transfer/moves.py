@@ -8,7 +8,8 @@ store serves, and a run that another one has overtaken cannot end.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -90,8 +91,7 @@ class Move:
 
     async def close_source(self) -> None:
         mark = await self._own(self.source)
-        if mark.state != "moved":
-            await self.swap(self.source, mark, replace(mark, state="moved"))
+        await self.swap(self.source, replace(mark, state="leaving"), replace(mark, state="moved"))
 
     async def open_target(self) -> None:
         await self.swap(self.target, await self._own(self.target), None)
@@ -170,37 +170,29 @@ _decode = msgspec.json.Decoder(_Done).decode
 class Progress:
     """The steps that a run has done. Lines of other runs, and one that a crash cut off, do not count."""
 
-    def __init__(self, directory: Path, run: str, *, fresh: bool) -> None:
-        """`fresh` forgets all steps."""
+    def __init__(self, directory: Path, run: str, *, arrived: bool) -> None:
+        """No step is done unless the run has `arrived` in its target."""
         self._path = directory / PROGRESS_FILE
-        if fresh:
-            self.remove()
         self._run = run
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._done = set(self._read())
+        self._done = set(self._read()) if arrived else set()
 
-    def _read(self) -> list[str]:
-        found = []
-        for line in self._path.read_bytes().splitlines():
-            try:
+    def _read(self) -> Iterator[str]:
+        for line in self._path.read_bytes().splitlines() if self._path.exists() else ():
+            with suppress(msgspec.DecodeError):
                 done = _decode(line)
-            except msgspec.DecodeError:
-                continue
-            if done.run == self._run:
-                found.append(done.step)
-        return found
+                if done.run == self._run:
+                    yield done.step
 
     def has(self, step: str) -> bool:
         return step in self._done
 
     def add(self, step: str) -> None:
         """Durable when it returns."""
-        os.write(self._fd, b"\n" + msgspec.json.encode(_Done(self._run, step)) + b"\n")
-        os.fsync(self._fd)
+        with self._path.open("ab") as file:
+            file.write(b"\n" + msgspec.json.encode(_Done(self._run, step)) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
         self._done.add(step)
-
-    def close(self) -> None:
-        os.close(self._fd)
 
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)

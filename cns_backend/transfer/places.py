@@ -6,21 +6,22 @@ import base64
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from cns_backend.backups.backup import write_durably
+from cns_backend.cluster import open_session
 from cns_backend.engines import DEFAULT_CLUSTER_ENGINE, DEFAULT_EMBEDDED_ENGINE
 from cns_backend.stores.cassandra.move_marks import CassandraMoveMarks
-from cns_backend.transfer.cassandra import clear, first_content, keyspace_name, open_keyspace
+from cns_backend.transfer.cassandra import clear, first_content, keyspace_name
 from cns_backend.transfer.moves import FileMoveMarks, Store
 from cns_common.cassandra.session import Cassandra
 from cns_common.configuration.settings import Settings
-from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory
+from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE, lock_directory
 from cns_common.data_owner import is_another_users
 from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cns_common.sealing import load_master_key
-from cns_common.sqlite.database import STORE_FILE
+from cns_common.sqlite.database import LOCK_FILE, STORE_FILE
 from cns_common.sqlite.opening import MASTER_KEY_FILE
 
 MIGRATE_LOCK = "migrate.lock"
@@ -52,22 +53,40 @@ class Places:
         plain = {"master_key": key, "engines": (), "default_engine": "", "internal_engine": "", "reserve_bytes": 0}
         self.embedded = settings.model_copy(update={**plain, "data": directory, "store": "embedded"})
         self.cluster = settings.model_copy(update={**plain, "store": "cassandra"})
-        self.key_file = "" if settings.master_key else str(self.target_data / MASTER_KEY_FILE)
 
     @contextmanager
-    def locked(self, name: str = MIGRATE_LOCK) -> Iterator[None]:
-        """Keep other runs away from the directory, or with LOCK_FILE any service. Raises StartError if there is one."""
-        fd = lock_directory(self.directory, name)
+    def locked(self) -> Iterator[None]:
+        """Keep services away from the directory. Raises StartError if there is one."""
+        fd = lock_directory(self.directory, LOCK_FILE)
         try:
             yield
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other runs away from the directory. Raises StartError if there is one. Leaves no file, and no directory
+        that is new and empty."""
+        is_new = not self.directory.exists()
+        fd = lock_directory(self.directory, MIGRATE_LOCK)
+        try:
+            if not os.fstat(fd).st_nlink:
+                raise StartError(f"another `cns migrate` in {self.directory} has just ended", EXIT_DATA_IN_USE)
+            try:
+                yield
+            finally:
+                (self.directory / MIGRATE_LOCK).unlink(missing_ok=True)
+                if is_new:
+                    with suppress(OSError):  # it is not empty
+                        self.directory.rmdir()
         finally:
             os.close(fd)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[tuple[Cassandra, Store, Store]]:
         """A session of the cluster, the source and the target."""
-        with self.locked():
-            async with open_keyspace(self.cluster) as cassandra:
+        with self._alone():
+            async with open_session(self.cluster, moving=True) as (cassandra, _):
                 directory = Store(str(self.directory.absolute()), FileMoveMarks(self.directory))
                 keyspace = Store(keyspace_name(self.cluster), CassandraMoveMarks(cassandra))
                 yield cassandra, *((directory, keyspace) if self.to_cluster else (keyspace, directory))

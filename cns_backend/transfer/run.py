@@ -21,7 +21,6 @@ from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE, unus
 from cns_common.errors import StartError
 from cns_common.process import kill_points
 from cns_common.process.kill_points import kill_point
-from cns_common.sqlite.database import LOCK_FILE
 
 ALONE, RECORDS = "alone", "records"
 """Steps of a run: no process of the cluster lives; all records are copied and compared."""
@@ -59,16 +58,17 @@ async def _migrate(places: Places, ask: Ask, show: Show) -> Moved:
         cassandra, source, target = await stack.enter_async_context(places.opened())
         move = await find_move(source, target)
         done = Moved(run=move.run, source=source.where, target=target.where)
-        progress = Progress(places.directory, move.run, fresh=not move.arrived)
-        stack.callback(progress.close)
+        progress = Progress(places.directory, move.run, arrived=move.arrived)
         if not move.copied:
             cluster = CassandraSide(cassandra, places.cluster)
             leaving: Side = cluster
             if places.to_cluster:
                 leaving = await stack.enter_async_context(open_embedded_side(places.embedded))
-            with nullcontext() if places.to_cluster else places.locked(LOCK_FILE):  # no service begins in the target
-                await _check(places, cassandra, move, progress, leaving)
-                ask(await leaving.count_messages(), move)
+            places.check_key()
+            if not progress.has(ALONE):
+                await _check_stores(places, cassandra, move, leaving)
+            ask(await leaving.count_messages(), move)
+            with nullcontext() if places.to_cluster else places.locked():  # no service begins in the target
                 await _begin(places, cassandra, move, progress, leaving)
                 if not progress.has(RECORDS):
                     await places.clear(cassandra)
@@ -84,12 +84,6 @@ async def _migrate(places: Places, ask: Ask, show: Show) -> Moved:
         kill_point(kill_points.MOVE_TARGET_OPENED)
         progress.remove()
     return msgspec.structs.replace(done, seconds=time.monotonic() - began_s)
-
-
-async def _check(places: Places, cassandra: Cassandra, move: Move, progress: Progress, leaving: Side) -> None:
-    places.check_key()
-    if not progress.has(ALONE):
-        await _check_stores(places, cassandra, move, leaving)
 
 
 async def _check_stores(places: Places, cassandra: Cassandra, move: Move, leaving: Side) -> None:
@@ -112,6 +106,7 @@ async def _begin(places: Places, cassandra: Cassandra, move: Move, progress: Pro
     if progress.has(ALONE):
         return  # both are marked
     now_ms = Clock().real_ms()
+    progress.remove()  # steps count while the target has its mark
     try:
         await move.begin(now_ms)
         kill_point(kill_points.MOVE_SOURCE_MARKED)
@@ -146,7 +141,7 @@ async def reopen(places: Places, ask: Callable[[str], None]) -> tuple[str, str]:
     serves."""
     async with AsyncExitStack() as stack:
         cassandra, source, target = await stack.enter_async_context(places.opened())
-        stack.enter_context(places.locked(LOCK_FILE))
+        stack.enter_context(places.locked())
         await _check_alone(cassandra)
         content = await places.content(cassandra)
         await take_back(source, target, ask, has_content=bool(content))

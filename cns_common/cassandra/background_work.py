@@ -9,6 +9,9 @@ from contextvars import ContextVar
 background_work: ContextVar[str] = ContextVar("background_work", default="")
 """The kind of work that the running task does; '' for a caller's."""
 
+MEMBERSHIP = "membership"
+"""The work by which a process joins the living ones, and stays one of them."""
+
 
 @contextlib.contextmanager
 def background(work: str) -> Iterator[None]:

@@ -10,7 +10,7 @@ import contextlib
 import enum
 import math
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement, SimpleStatement
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from cns_common.cassandra.background_work import background_work
+from cns_common.cassandra.background_work import MEMBERSHIP, background_work
 from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress, CassandraConnection, connect, resolved
 from cns_common.cassandra.failures import FAILURES, NO_ANSWER, failure_of_tries, text_of, translated
 from cns_common.cassandra.hang_detector import ResponseWatch
@@ -102,6 +102,8 @@ class Cassandra:
     ) -> None:
         self.dates = dates
         self._site = site
+        self.is_away: Callable[[], bool] = lambda: False
+        """Whether the others may take this process for dead: then only its renewal uses the store."""
         self._address = address
         self._connection = connection
         self._loop = loop
@@ -198,7 +200,7 @@ class Cassandra:
     async def _scan_page(self, bound: BoundStatement, place: bytes | None) -> Any:
         execute = partial(self._connection.session.execute, bound, timeout=STATEMENT_S, paging_state=place)
         for left in reversed(range(TRIES_MAX)):
-            self._site.check()
+            self._check()
             self.statements += 1
             try:
                 return await asyncio.to_thread(execute)
@@ -271,7 +273,7 @@ class Cassandra:
     async def run_on_each_node(self, cql: str) -> dict[str, list[Row]]:
         """Ask each live node of this data centre for rows that only it has, such as those of `system_views`. Returns
         them by the node's address, without nodes that do not answer. Raises StoreUnavailable if none does."""
-        self._site.check()
+        self._check()
         self.watch.check()
         statement = SimpleStatement(cql, is_idempotent=True, consistency_level=ConsistencyLevel.ONE)
         everywhere = self._connection.cluster.metadata.all_hosts()
@@ -358,7 +360,7 @@ class Cassandra:
             raise
 
     async def _try(self, statement: object, limit_s: float) -> list[Row]:
-        self._site.check()
+        self._check()
         self.watch.check()
         sent_s = self._loop.time()
         try:
@@ -378,6 +380,13 @@ class Cassandra:
             self._succeeded, self._failed, callback_args=(future,), errback_args=(future,)
         )
         return future
+
+    def _check(self) -> None:
+        self._site.check()
+        if self.is_away() and background_work.get() != MEMBERSHIP:
+            raise StoreUnavailable(
+                "this process was stopped or cut off: it is not one of the living processes again yet"
+            )
 
     async def _probe(self) -> bool:
         try:

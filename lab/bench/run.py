@@ -39,11 +39,23 @@ SECTIONS: Mapping[str, str] = {
     "ring-work": "sections.ring_work:section",
     "receivers": "sections.long_run:receivers_section",
     "long": "sections.long_run:section",
+    "migrate": "sections.migrate:section",
     "engines": "engines.section:section",
     "compare": "compare.section:section",
 }
 """The function that makes a section's lines from a directory, a number of runs and a seed."""
-ON_REQUEST = ("ring", "depths", "hops", "scaling", "background", "seed000-ring", "ring-work", "long", "compare")
+ON_REQUEST = (
+    "ring",
+    "depths",
+    "hops",
+    "scaling",
+    "background",
+    "seed000-ring",
+    "ring-work",
+    "long",
+    "migrate",
+    "compare",
+)
 """These sections run only when they are asked for: several Cassandra nodes need much memory, two million messages half
 an hour."""
 QUICK_SECTIONS = {"engines": "engines.section:quick", "compare": "compare.section:quick"}

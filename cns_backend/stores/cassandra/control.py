@@ -123,9 +123,10 @@ class CassandraControl(CassandraReports, ServiceControl):
         await self._cassandra.run(_RETIRE, self.machine + process)
 
 
-async def check_master_key(cassandra: Cassandra, seal: Seal) -> None:
+async def check_master_key(cassandra: Cassandra, seal: Seal, *, may_be_first: bool = True) -> None:
     """Raise unless `seal` has the master key of the first process that used the keyspace: see `Seal.open`."""
-    await cassandra.run_conditional(_FIRST, KEY_NAME, seal.close(KEY_NAME, KEY_NAME.encode()))
+    if may_be_first:
+        await cassandra.run_conditional(_FIRST, KEY_NAME, seal.close(KEY_NAME, KEY_NAME.encode()))
     for (sealed,) in await cassandra.run(_GET, KEY_NAME):
         seal.open(KEY_NAME, sealed)
 

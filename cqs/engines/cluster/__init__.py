@@ -67,7 +67,8 @@ async def open_engine(
 ) -> AsyncIterator[ClusterEngine]:
     """The engine and its background tasks. `redis_urls` as in `CNS_REDIS`; without one it never uses Redis. `skew` is
     shared by the process's engines; without it, this engine measures its own. Without `rounds` the caller calls `renew`
-    and `round` of its background work. Unless `maintained`, nothing is removed in the background."""
+    and `round` of its background work. Unless `maintained`, nothing is removed in the background, and the process is
+    none of the live ones: it owns no queue, and nobody waits for it after its death."""
     if skew is None:
         async with (
             open_clock_skew(cassandra, clock) as own,
@@ -104,7 +105,8 @@ async def open_engine(
 
     renewal = ContentRenewal(caches, known_queues, clock)
     await servers.start()
-    await work.start()
+    if maintained:
+        await work.start()
     tasks = [
         asyncio.create_task(repeat(lambda: fifo.poll_step(hinted=caches.has_hints), FIFO_POLL_INTERVAL_S)),
         asyncio.create_task(repeat(renewal.step, CONTENT_INTERVAL_S)),
@@ -136,13 +138,11 @@ def _steps(
     work: BackgroundWork, fifo: FifoQueues, clock: Clock, *, rounds: bool, maintained: bool
 ) -> list[tuple[Callable[[], Awaitable[None]], float]]:
     """The steps of the background work, with their pauses in seconds."""
-    steps: list[tuple[Callable[[], Awaitable[None]], float]] = []
+    if not maintained:
+        return []
+    steps: list[tuple[Callable[[], Awaitable[None]], float]] = [(lambda: _expire(fifo, clock), MAINTENANCE_INTERVAL_S)]
     if rounds:
-        steps.append((work.renew, RENEW_INTERVAL_S))
-    if rounds and maintained:
-        steps.append((work.round, ROUND_INTERVAL_S))
-    if maintained:
-        steps.append((lambda: _expire(fifo, clock), MAINTENANCE_INTERVAL_S))
+        steps += [(work.renew, RENEW_INTERVAL_S), (work.round, ROUND_INTERVAL_S)]
     return steps
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from cns_common.errors import StoreUnavailable
 from cqs.engines.cluster.cache_contract import CachedMessage, CacheUnavailable
@@ -17,13 +17,7 @@ from cqs.engines.moved_message import PAGE_ROWS, Arrival, FifoMemory, MovedMessa
 
 
 class ClusterTransfer(Transfer):
-    def __init__(
-        self,
-        engine: Engine,
-        rows: MessageRows,
-        caches: CacheRouter,
-        fifo: FifoTransfer,
-    ) -> None:
+    def __init__(self, engine: Engine, rows: MessageRows, caches: CacheRouter, fifo: FifoTransfer) -> None:
         self._engine = engine
         self._rows = rows
         self._caches = caches
@@ -84,7 +78,7 @@ class ClusterTransfer(Transfer):
         return found
 
     async def memory(self, q: QueueRef, now_ms: int) -> FifoMemory:
-        return await self._fifo.memory(q, now_ms) if q.fifo else FifoMemory()
+        return await self._fifo.memory(q, now_ms)
 
     async def begin(self, q: QueueRef, memory: FifoMemory, now_ms: int) -> Arrival:
         await self._engine.purge(q, now_ms)
@@ -94,44 +88,36 @@ class ClusterTransfer(Transfer):
         return _ClusterArrival(self._rows.with_own_buckets(), self._caches, self._fifo, q, generation, memory, now_ms)
 
 
+@dataclass(slots=True)
 class _ClusterArrival(Arrival):
     """Buckets begin when their first message was sent: maintenance finds by them what has expired."""
 
-    def __init__(
-        self,
-        rows: MessageRows,
-        caches: CacheRouter,
-        fifo: FifoTransfer,
-        q: QueueRef,
-        generation: int,
-        memory: FifoMemory,
-        now_ms: int,
-    ) -> None:
-        self._rows = rows
-        self._caches = caches
-        self._fifo = fifo
-        self._q = q
-        self._generation = generation
-        self._memory = memory
-        self._now_ms = now_ms
-        self._at_ms = 0
-        self._located: list[tuple[MovedMessage, MessageLocation]] = []  # FIFO messages, without their bodies
+    rows: MessageRows
+    caches: CacheRouter
+    fifo: FifoTransfer
+    q: QueueRef
+    generation: int
+    memory: FifoMemory
+    now_ms: int
+    at_ms: int = 0
+    located: list[tuple[MovedMessage, MessageLocation]] = field(default_factory=list)
+    """FIFO messages, without their bodies."""
 
     async def add(self, messages: Sequence[MovedMessage]) -> list[MovedMessage]:
         if messages:
-            self._at_ms = min(max(self._at_ms, messages[0].born_at_ms), self._now_ms)
+            self.at_ms = min(max(self.at_ms, messages[0].born_at_ms), self.now_ms)
             entries = [message.entry() for message in messages]
-            locations = await self._rows.insert(self._q.id, self._generation, entries, self._at_ms)
-            if self._q.fifo:
+            locations = await self.rows.insert(self.q.id, self.generation, entries, self.at_ms)
+            if self.q.fifo:
                 bare = [replace(message, body=b"") for message in messages]
-                self._located += zip(bare, locations, strict=True)
+                self.located += zip(bare, locations, strict=True)
         return list(messages)
 
     async def finish(self) -> FifoMemory:
         """Redis is filled from the rows at the queue's first use."""
-        await self._rows.close()
-        if self._q.fifo:
-            await self._fifo.store(self._q, self._generation, self._located, self._memory, self._now_ms)
+        await self.rows.close()
+        if self.q.fifo:
+            await self.fifo.store(self.q, self.generation, self.located, self.memory, self.now_ms)
         else:
-            await self._caches.reset(self._q.id, self._generation)
-        return self._memory
+            await self.caches.reset(self.q.id, self.generation)
+        return self.memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apsw
@@ -49,54 +49,42 @@ class EmbeddedTransfer(Transfer):
     async def begin(self, q: QueueRef, memory: FifoMemory, now_ms: int) -> Arrival:
         await self._engine.purge(q, now_ms)
         await self._database.write(lambda connection: self._rise_to(memory.next_sequence, connection))
-        return _EmbeddedArrival(self._engine, self._database, self._state, q, memory, now_ms)
+        numbers = {original.sequence: original.sequence for original in memory.originals}
+        return _EmbeddedArrival(self._engine, self._database, self._state, q, memory, now_ms, numbers)
 
     def _rise_to(self, number: int, connection: apsw.Connection) -> None:
         connection.execute(schema.RAISE_BOOT, (self._state.sequences.rise_to(number),))
 
 
+@dataclass(slots=True)
 class _EmbeddedArrival(Arrival):
-    def __init__(
-        self,
-        engine: Engine,
-        database: Database,
-        state: TransactionState,
-        q: QueueRef,
-        memory: FifoMemory,
-        now_ms: int,
-    ) -> None:
-        self._engine = engine
-        self._database = database
-        self._state = state
-        self._q = q
-        self._now_ms = now_ms
-        self._memory = memory
-        self._originals = {original.sequence for original in memory.originals}
-        self._new: dict[int, int] = {}  # the numbers of originals that are messages, by their former ones
+    engine: Engine
+    database: Database
+    state: TransactionState
+    q: QueueRef
+    memory: FifoMemory
+    now_ms: int
+    new: dict[int, int]
+    """The numbers of originals, by their former ones: those of messages change."""
 
     async def add(self, messages: Sequence[MovedMessage]) -> list[MovedMessage]:
-        sent = await self._engine.send(self._q, [message.entry() for message in messages], self._now_ms)
+        sent = await self.engine.send(self.q, [message.entry() for message in messages], self.now_ms)
         stored: list[MovedMessage] = []
         for message, answer in zip(messages, sent, strict=True):
             if not isinstance(answer, SentEntry):
-                raise StoreUnavailable(f"the queue {self._q.id} is dropped")
-            if message.sequence in self._originals:
-                self._new[message.sequence] = answer.sequence
-            stored.append(replace(message, sequence=answer.sequence) if self._q.fifo else message)
+                raise StoreUnavailable(f"the queue {self.q.id} is dropped")
+            if message.sequence in self.new:
+                self.new[message.sequence] = answer.sequence
+            stored.append(replace(message, sequence=answer.sequence) if self.q.fifo else message)
         return stored
 
     async def finish(self) -> FifoMemory:
-        originals = tuple(
-            [
-                original._replace(sequence=self._new.get(original.sequence, original.sequence))
-                for original in self._memory.originals
-            ]
-        )
-        await self._database.write(lambda connection: self._store(originals, connection))
-        return FifoMemory(self._state.sequences.next, originals)
+        originals = tuple([one._replace(sequence=self.new[one.sequence]) for one in self.memory.originals])
+        await self.database.write(lambda connection: self._store(originals, connection))
+        return FifoMemory(self.state.sequences.next, originals)
 
     def _store(self, originals: Sequence[Original], connection: apsw.Connection) -> None:
-        queue = self._state.queue_state(self._q, self._now_ms)
+        queue = self.state.queue_state(self.q, self.now_ms)
         if queue is not None:
             rows = [(queue.generation, one.key, one.until_ms, one.id, one.sequence) for one in originals]
             connection.executemany(schema.REMEMBER_DEDUP, rows)

@@ -29,10 +29,12 @@ from cns.push.model import MobileEndpoint, PlatformApplication
 from cns.sms.numbers import NumberState, SandboxNumber
 from cns.subscriptions.subscription import ConfirmationToken, Subscription, SubscriptionState
 from cns.topics.topic import Topic
+from cns_backend import cluster as cluster_module
 from cns_backend.backend import Backend
 from cns_backend.cluster import open_cluster_backend
 from cns_backend.schema import table_names
 from cns_backend.store_host import StoreHost
+from cns_backend.stores.cassandra.move_marks import CassandraMoveMarks
 from cns_backend.stores.contract import PoolSize
 from cns_backend.transfer import run
 from cns_backend.transfer.copying import copy_queues
@@ -46,9 +48,11 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.configuration.settings import Settings
 from cns_common.data_directory import EXIT_DATA_FULL
-from cns_common.errors import StartError
+from cns_common.errors import StartError, StoreUnavailable
+from cns_common.move_mark import MoveMark
 from cqs.engines import cluster as engine_module
-from cqs.engines.cluster import MAINTENANCE_INTERVAL_S, ROUND_INTERVAL_S
+from cqs.engines.cluster import MAINTENANCE_INTERVAL_S, RENEW_INTERVAL_S, ROUND_INTERVAL_S, ClusterEngine
+from cqs.engines.cluster.ownership.processes import LAPSED_MS, RENEW_INTERVAL_MS
 from cqs.engines.contract import Entry
 from cqs.engines.moved_message import MovedMessage
 from cqs.internal_queues import internal_key, internal_queue
@@ -56,6 +60,7 @@ from cqs.queues.model import Queue
 from cqs.queues.view import view_of
 from cqs.redrive.task import MoveTask
 from lab.harness.keyspace import emptied
+from tests.machine_clocks import MachineClocks
 from tests.marks import examples
 
 NOW_MS = 1_790_000_000_000
@@ -275,16 +280,34 @@ async def test_a_source_is_taken_back_and_its_copy_serves_nobody(
         await to_cluster(source, cassandra_address)
 
 
-@pytest.mark.usefixtures("cassandra")
-async def test_a_refused_question_changes_nothing(source: Path, cassandra_address: CassandraAddress) -> None:
-    def refuse(_messages: int, _move: object) -> None:
-        raise InterruptedError
+async def test_a_refused_question_changes_nothing(
+    source: Path, cassandra: Cassandra, cassandra_address: CassandraAddress
+) -> None:
+    """Neither store, nor the directories beside them; an empty one stays."""
 
+    def refuse(_messages: int, _move: object) -> None:
+        raise LookupError
+
+    (source.parent / "empty").mkdir()
+    files = sorted(source.parent.rglob("*"))
     places = Places(source, cluster(source.parent, cassandra_address), to_cluster=True)
-    with pytest.raises(InterruptedError):
+    with pytest.raises(LookupError):
         await run.migrate(places, refuse, quiet)
-    async with opened(embedded(source)), open_cluster_backend(cluster(source.parent, cassandra_address)) as backend:
-        assert await backend.accounts.accounts() == []
+    assert await first_row(cassandra) == ""
+    for name in ("new", "empty"):
+        places = Places(source.parent / name, cluster(source.parent, cassandra_address), to_cluster=False)
+        with pytest.raises(LookupError):
+            await run.migrate(places, refuse, quiet)
+    assert await first_row(cassandra) == ""
+    assert sorted(source.parent.rglob("*")) == files
+    async with opened(embedded(source)):
+        pass
+
+
+async def first_row(cassandra: Cassandra) -> str:
+    """A table of the keyspace that has a row."""
+    tables = [table for table in table_names() if await cassandra.run_schema(f"SELECT * FROM {table} LIMIT 1")]
+    return next(iter(tables), "")
 
 
 @pytest.mark.usefixtures("cassandra")
@@ -331,6 +354,20 @@ async def test_a_stale_run_cannot_end(tmp_path: Path) -> None:
         await stale.close_source()
     with pytest.raises(StartError, match="was left"):
         await find_move(source, target)
+
+
+async def test_of_two_that_go_on_with_one_run_one_ends(tmp_path: Path) -> None:
+    """On two machines, whose directories have the same name and different locks."""
+    stores = [Store(name, FileMoveMarks(tmp_path / name)) for name in ("source", "target")]
+    for name in ("source", "target"):
+        (tmp_path / name).mkdir()
+    first = await find_move(*stores)
+    await first.begin(1)
+    await first.arrive(1)
+    second = await find_move(*stores)
+    await first.close_source()
+    with pytest.raises(StartError, match="another `cns migrate` changes the mark of source"):
+        await second.close_source()
 
 
 @pytest.mark.usefixtures("cassandra")
@@ -405,7 +442,35 @@ async def test_an_engine_removes_nothing_while_it_is_copied(
     async with open_cluster_backend(settings):
         await asyncio.sleep(0)
     left = [name.split()[1] for name in begun - moving - moving]
-    assert sorted(left) == [f"{MAINTENANCE_INTERVAL_S}", f"{ROUND_INTERVAL_S}"]
+    assert sorted(left) == sorted(map(str, (MAINTENANCE_INTERVAL_S, RENEW_INTERVAL_S, ROUND_INTERVAL_S)))
+
+
+async def test_a_process_that_was_suspended_during_a_move_serves_nobody(
+    tmp_path: Path, cassandra: Cassandra, cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The move did not wait for it: its lease had ended."""
+    machine, marks = MachineClocks(), CassandraMoveMarks(cassandra)
+    mark = MoveMark(run="r", state="moved", other="data", at_ms=1)
+    monkeypatch.setattr(cluster_module, "Clock", machine.clock)
+    monkeypatch.setattr(engine_module, "repeat", idle)
+    async with open_cluster_backend(cluster(tmp_path, cassandra_address)) as backend:
+        renew = cast("ClusterEngine", backend.engines["cqs"]).work.renew
+        assert await marks.swap(None, mark)
+        machine.run(LAPSED_MS * 1_000_000)
+        with pytest.raises(StoreUnavailable, match="was stopped or cut off"):
+            await backend.queues.get(queue_named("q").key)
+        with pytest.raises(StartError, match="was moved to data"):
+            await renew()
+        with pytest.raises(StoreUnavailable, match="was stopped or cut off"):
+            await backend.queues.get(queue_named("q").key)
+        assert await marks.swap(mark, None)
+        machine.run(RENEW_INTERVAL_MS * 1_000_000)
+        await renew()
+        assert await backend.queues.get(queue_named("q").key) is None
+
+
+async def idle(_step: object, _interval_s: float) -> None:
+    """The test calls the steps."""
 
 
 async def test_a_job_queue_that_cannot_be_named_ends_the_run(tmp_path: Path) -> None:
@@ -420,7 +485,7 @@ async def test_a_job_queue_that_cannot_be_named_ends_the_run(tmp_path: Path) -> 
 
     side = cast("Side", Odd())
     with pytest.raises(StartError, match="no queue can be named cns/no/name, which has messages"):
-        await copy_queues(side, side, Progress(tmp_path, "r", fresh=True), quiet)
+        await copy_queues(side, side, Progress(tmp_path, "r", arrived=False), quiet)
 
 
 async def test_a_record_that_the_target_refuses_ends_the_run(source: Path) -> None:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cns_backend.backend import Backend
-from cns_backend.transfer.messages import Side, copy_messages, digest
+from cns_backend.transfer.messages import copy_messages, digest
+from cns_backend.transfer.side import Side
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from cqs.engines.contract import Engine, Entry, PeekedMessage, QueueRef, SentEntry

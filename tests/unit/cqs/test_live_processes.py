@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cns_common.cassandra.session import Cassandra, Row, Statement
-from cns_common.errors import StoreUnavailable
-from cqs.engines.cluster.ownership.processes import LAPSED_MS, LiveProcesses
+from cns_common.errors import StartError, StoreUnavailable
+from cqs.engines.cluster.ownership.processes import LAPSED_MS, RENEW_INTERVAL_MS, LiveProcesses
 from tests.machine_clocks import MachineClocks
 
 
@@ -40,3 +40,27 @@ async def test_an_outage_ends_one_life_only() -> None:
     await processes.step()
     assert processes.is_certain
     assert {*names, processes.node} == {names[0]} != {first}
+
+
+async def test_a_process_is_away_until_it_may_return() -> None:
+    """Others may have begun what waits for its end; it is among the living ones again before it asks about that."""
+    machine, objections = MachineClocks(), ["it was moved"]
+    processes = LiveProcesses(AwayCassandra(), machine.clock(), "n", lambda node, alive: None)
+    assert processes.is_away
+    await processes.step()
+    assert not processes.is_away
+    machine.run(LAPSED_MS * 1_000_000)
+    assert processes.is_away
+
+    async def object_once() -> None:
+        assert processes.is_certain
+        if objections:
+            raise StartError(objections.pop(), 78)
+
+    processes.on_return = object_once
+    with pytest.raises(StartError, match="it was moved"):
+        await processes.step()
+    assert processes.is_away
+    machine.run(RENEW_INTERVAL_MS * 1_000_000)
+    await processes.step()
+    assert not processes.is_away

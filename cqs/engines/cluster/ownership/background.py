@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from cns_common.cassandra.background_work import background
+from cns_common.cassandra.background_work import MEMBERSHIP, background
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
@@ -43,7 +43,7 @@ class BackgroundWork:
     ) -> None:
         self._cassandra = cassandra
         self._clock = clock
-        self._processes = processes
+        self.processes = processes
         self._owned = owned
         self._checks = checks
         self._reconciler = reconciler
@@ -58,8 +58,8 @@ class BackgroundWork:
 
     async def renew(self) -> None:
         """Renew the lease of this process. This must not wait for other work."""
-        with background("membership"):
-            await self._processes.step()
+        with background(MEMBERSHIP):
+            await self.processes.step()
 
     async def round(self) -> None:
         async with self._working:
@@ -92,15 +92,15 @@ class BackgroundWork:
     async def leave(self) -> None:
         """Leave the live processes: the others take over."""
         done = await self._reconciler.close()
-        with background("membership"), suppress(CnsError):  # then the lease expires
-            await self._processes.leave(undone=not done)
+        with background(MEMBERSHIP), suppress(CnsError):  # then the lease expires
+            await self.processes.leave(undone=not done)
 
     def samples(self) -> list[Sample]:
         statements = self._cassandra.background_statements
         return [
             RECONCILE_REPAIRS.sample(self._reconciler.repairs),
             RECONCILE_LAG_SECONDS.sample(self._reconciler.lag_ms / 1000),
-            LIVE_PROCESSES.sample(len(self._processes.live)),
+            LIVE_PROCESSES.sample(len(self.processes.live)),
             OWNED_QUEUES.sample(len(self._owned)),
             *[BACKGROUND_STATEMENTS.sample(count, work=work) for work, count in sorted(statements.items())],
         ]

@@ -3,7 +3,7 @@ days after the process's end: `LiveProcesses` renews it."""
 
 from __future__ import annotations
 
-from cns_common.cassandra.background_work import background
+from cns_common.cassandra.background_work import MEMBERSHIP, background
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import CnsError
 from cns_common.ids import hex_id
@@ -17,7 +17,7 @@ async def new_process_name(cassandra: Cassandra) -> str:
     while True:
         name = hex_id()[:NODE_DIGITS]
         try:
-            with background("membership"):
+            with background(MEMBERSHIP):
                 is_new = await cassandra.run_conditional(schema.NAME, name)
         except CnsError:  # a service starts while Cassandra is away, too
             return name

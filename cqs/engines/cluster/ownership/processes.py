@@ -6,7 +6,7 @@ others reads the table rarely.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -20,7 +20,8 @@ from cqs.engines.cluster.ownership import schema
 
 TTL_S = 12
 LAPSED_MS = 12_000
-"""After this time without a renewal others may have taken over: the process comes back under another name."""
+"""After this time without a renewal others may have taken over, or `cns migrate` may have begun: the process comes back
+under another name."""
 RENEW_INTERVAL_MS = 4_000
 CERTAIN_MS = 8_000
 """After this time without a renewal a process stops to act as an owner: others may have taken over."""
@@ -44,6 +45,9 @@ class LiveProcesses:
         self._base = node
         self._announce = announce
         self._lives = 0
+        self._has_returned = False
+        self.on_return: Callable[[], Awaitable[None]] = _nothing
+        """Called when the others have this process among the living ones again. While it raises, `is_away` is true."""
         rows = MemberRows(schema.RENEW, schema.FORGET, TTL_S, LeaseTimes(CERTAIN_MS, RENEW_INTERVAL_MS))
         self._membership = Membership(cassandra, clock, rows, f"{node}.0")
         self._name_since: Stopwatch | None = None
@@ -64,6 +68,11 @@ class LiveProcesses:
     def is_certain(self) -> bool:
         """Whether this process's row certainly exists, so that no other process takes it for dead."""
         return self._membership.lease.is_certain
+
+    @property
+    def is_away(self) -> bool:
+        """Whether others may take this process for dead, and so may have begun what waits for its end."""
+        return not self._has_returned or self._membership.lease.age_ms >= LAPSED_MS
 
     def owner_of(self, key: str) -> str:
         """The owner among the live processes, as last read."""
@@ -123,9 +132,13 @@ class LiveProcesses:
             log.warning("process.lease_expired", node=self.node, seconds=lease.age_ms // 1000)
             self._membership.process = f"{self._base}.{self._lives}"
             self._read_soon = True
+            self._has_returned = False
             lease.end()  # no lease under the new name can expire yet
         await self._membership.renew()
         self._announce(self.node, True)
+        if not self._has_returned:
+            await self.on_return()
+            self._has_returned = True
 
     async def _renew_name(self) -> None:
         """Renew the name once a day, and at the start: without Cassandra it was not made sure that it is unique."""
@@ -142,3 +155,7 @@ class LiveProcesses:
             return False
         silent = not self.hears or any(now_ms - self._heard_ms.get(node, 0) >= SILENT_MS for node in self.live)
         return silent or now_ms - self._read_ms >= READ_INTERVAL_HEARD_MS
+
+
+async def _nothing() -> None:
+    """Nobody objects to a return."""

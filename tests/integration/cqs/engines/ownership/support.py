@@ -64,7 +64,7 @@ class Process:
         self.engine = engine
         self.clocks = clocks
         self.work = engine.work
-        self.processes: LiveProcesses = engine.work._processes
+        self.processes: LiveProcesses = engine.work.processes
         self.owned: OwnedQueues = engine.work._owned
         self.reconciler: Reconciler = engine.work._reconciler
         self.used: UsedQueues = engine._known_queues._used
