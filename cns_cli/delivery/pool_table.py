@@ -29,15 +29,15 @@ OTHERS = frozenset(
 ).difference({metric.name for metric in (*COLUMNS, BUILD_INFO)})
 
 
-def table(workers: Sequence[ProcessReport]) -> list[str]:
-    """Return a line per pool, then the workers that deliver nothing, then the other gauges of workers."""
+def table(workers: Sequence[ProcessReport], *, gauges: bool = False) -> list[str]:
+    """Return a line per pool, then the workers that deliver nothing, then the other gauges of workers if asked for."""
     idle = [f"{report.process} {reason}" for report in workers if (reason := why_idle(report.samples))]
     rows = [_row(report.process, state) for report in workers for state in report.pools]
     others = [(report.process, *gauge) for report in workers for gauge in _gauges(report.samples).items()]
     return [
         *_aligned([TITLES, *rows]),
         *(["", *idle] if idle else []),
-        *(["", *_aligned([("worker", "gauge", "value"), *others])] if others else []),
+        *(["", *_aligned([("worker", "gauge", "value"), *others])] if others and gauges else []),
     ]
 
 
