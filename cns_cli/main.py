@@ -19,63 +19,58 @@ from cns_cli.streams import discard_output, flushed_output, is_unwritten_output,
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import EXIT_USAGE, StartError
 
-PANELS = {
-    "Run it": {
-        "up": "cns_cli.service.up:up",
-        "restart": "cns_cli.service.restart:restart",
-        "receiver": "cns_cli.service.receiver:receiver",
-        "api": "cns_cli.service.up:api",
-        "worker": "cns_cli.service.up:worker",
-    },
-    "Queues, topics and messages": {
-        "queue": "cns_cli.remote.queue:app",
-        "topic": "cns_cli.remote.topic:app",
-        "subscriptions": "cns_cli.remote.subscriptions:app",
-        "publish": "cns_cli.remote.topic:publish",
-        "dead-letters": "cns_cli.remote.dead_letters:app",
-        "config": "cns_cli.config.command:app",
-        "replay": "cns_cli.replay.command:replay",
-    },
-    "See what happens": {
-        "status": "cns_cli.overview.status:status",
-        "top": "cns_cli.overview.top:top",
-        "doctor": "cns_cli.doctor.command:doctor",
-        "explain": "cns_cli.explain.command:explain",
-        "endpoints": "cns_cli.delivery.endpoints:endpoints",
-        "logs": "cns_cli.delivery.logs:logs",
-        "activity": "cns_cli.overview.activity:activity",
-        "outbox": "cns_cli.delivery.outbox:app",
-        "quarantine": "cns_cli.delivery.quarantine:app",
-        "version": "cns_cli.overview.version:version",
-    },
-    "Accounts": {
-        "account": "cns_cli.accounts.account:app",
-        "operator": "cns_cli.accounts.operator:app",
-        "configure": "cns_cli.remote.configure:configure",
-        "sms": "cns_cli.delivery.sms:app",
-    },
-    "The store": {
-        "check": "cns_cli.store.check:check",
-        "backup": "cns_cli.store.backup:backup",
-        "restore": "cns_cli.store.restore:restore",
-        "compact": "cns_cli.store.compact:compact",
-        "upgrade": "cns_cli.store.upgrade:upgrade",
-        "migrate": "cns_cli.store.migrate:migrate",
-    },
-    "Large installations": {
-        "schema": "cns_cli.store.schema:app",
-        "pool": "cns_cli.delivery.pool:app",
-        "redis": "cns_cli.store.redis_servers:app",
-        "site": "cns_cli.store.site:app",
-        "pipeline": "cns_cli.pipeline.command:app",
-    },
-    "Shell": {
-        "completion": "cns_cli.completion:completion",
-    },
+COMMANDS = {
+    "up": "cns_cli.service.up:up",
+    "restart": "cns_cli.service.restart:restart",
+    "receiver": "cns_cli.service.receiver:receiver",
+    "api": "cns_cli.service.up:api",
+    "worker": "cns_cli.service.up:worker",
+    "queue": "cns_cli.remote.queue:app",
+    "topic": "cns_cli.remote.topic:app",
+    "subscriptions": "cns_cli.remote.subscriptions:app",
+    "publish": "cns_cli.remote.topic:publish",
+    "dead-letters": "cns_cli.remote.dead_letters:app",
+    "config": "cns_cli.config.command:app",
+    "replay": "cns_cli.replay.command:replay",
+    "status": "cns_cli.overview.status:status",
+    "top": "cns_cli.overview.top:top",
+    "doctor": "cns_cli.doctor.command:doctor",
+    "explain": "cns_cli.explain.command:explain",
+    "endpoints": "cns_cli.delivery.endpoints:endpoints",
+    "logs": "cns_cli.delivery.logs:logs",
+    "activity": "cns_cli.overview.activity:activity",
+    "outbox": "cns_cli.delivery.outbox:app",
+    "quarantine": "cns_cli.delivery.quarantine:app",
+    "version": "cns_cli.overview.version:version",
+    "account": "cns_cli.accounts.account:app",
+    "operator": "cns_cli.accounts.operator:app",
+    "configure": "cns_cli.remote.configure:configure",
+    "sms": "cns_cli.delivery.sms:app",
+    "check": "cns_cli.store.check:check",
+    "backup": "cns_cli.store.backup:backup",
+    "restore": "cns_cli.store.restore:restore",
+    "compact": "cns_cli.store.compact:compact",
+    "upgrade": "cns_cli.store.upgrade:upgrade",
+    "migrate": "cns_cli.store.migrate:migrate",
+    "schema": "cns_cli.store.schema:app",
+    "pool": "cns_cli.delivery.pool:app",
+    "redis": "cns_cli.store.redis_servers:app",
+    "site": "cns_cli.store.site:app",
+    "pipeline": "cns_cli.pipeline.command:app",
+    "completion": "cns_cli.completion:completion",
 }
 """Each command's module and its function or, for a group, its `typer.Typer`; in the order of `cns --help`."""
 
-COMMANDS = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
+PANELS = {
+    "up": "Run it",
+    "queue": "Queues, topics and messages",
+    "status": "See what happens",
+    "account": "Accounts",
+    "check": "The store",
+    "schema": "Large installations",
+    "completion": "Shell",
+}
+"""Titles in `cns --help`, by the command that each is above."""
 
 ALIASES = {"audit": "activity"}
 """Earlier names, which work for one release and are not listed."""
@@ -106,7 +101,8 @@ class CommandTable(TyperGroup):
         found = getattr(import_module(module), name)
         command: Any = get_group(found) if isinstance(found, typer.Typer) else get_command(_single(found))
         command.name = cmd_name
-        command.rich_help_panel = next(panel for panel, names in PANELS.items() if cmd_name in names)
+        until = list(COMMANDS)[: list(COMMANDS).index(cmd_name) + 1]
+        command.rich_help_panel = [PANELS[one] for one in until if one in PANELS][-1]
         _complete_help(command, cmd_name)
         return command
 

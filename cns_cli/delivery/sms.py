@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -51,28 +50,24 @@ def sms_list(account: AccountOption = "", data: Data = None, json: Json = False)
 @app.command("opt-out")
 def sms_opt_out(number: Number, account: AccountOption = "", data: Data = None, json: Json = False) -> None:
     """Record that a phone number answered STOP: it gets no more SMS."""
-    owner = account or _default_account(data)
-    _change(data, "OptOutPhoneNumber", owner, number, lambda store: store.opt_out(owner, number))
-    print_value({"account": owner, "optedOut": number}, f"{number} gets no SMS of account {owner}", json=json)
+    _change(data, account or _default_account(data), number, out=True, json=json)
 
 
 @app.command("opt-in")
 def sms_opt_in(number: Number, account: AccountOption = "", data: Data = None, json: Json = False) -> None:
     """Record that a phone number answered START: it gets SMS again."""
-    owner = account or _default_account(data)
-    _change(data, "OptInPhoneNumber", owner, number, lambda store: store.opt_in(owner, number))
-    print_value({"account": owner, "optedIn": number}, f"{number} gets SMS of account {owner} again", json=json)
+    _change(data, account or _default_account(data), number, out=False, json=json)
 
 
-def _change(
-    data: Path | None, action: str, owner: str, number: str, change: Callable[[SmsStore], Awaitable[None]]
-) -> None:
-    async def run(store: SmsStore) -> None:
+def _change(data: Path | None, owner: str, number: str, *, out: bool, json: bool) -> None:
+    async def change(store: SmsStore) -> None:
         check_number(number)
-        await change(store)
+        await (store.opt_out if out else store.opt_in)(owner, number)
 
-    with recorded(data, action, owner, f"number that ends in {number[-4:]}"):
-        run_on_store(data, SMS, run)
+    with recorded(data, f"Opt{'Out' if out else 'In'}PhoneNumber", owner, f"number that ends in {number[-4:]}"):
+        run_on_store(data, SMS, change)
+    said = f"{number} gets {'no SMS' if out else 'SMS again'}: account {owner}"
+    print_value({"account": owner, "optedOut" if out else "optedIn": number}, said, json=json)
 
 
 def _default_account(data: Path | None) -> str:

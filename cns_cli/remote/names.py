@@ -40,7 +40,4 @@ complete_topic = _completer(
 )
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)]
-DeadLetterQueueName = Annotated[
-    str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.", autocompletion=complete_queue)
-]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)]

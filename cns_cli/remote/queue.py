@@ -38,9 +38,6 @@ class _Envelope(msgspec.Struct, rename="pascal"):
     message: str
 
 
-_COUNTED = ("queue", "visible", "in flight", "delayed")
-
-
 @app.command("list")
 @with_service
 def list_queues(
@@ -54,11 +51,12 @@ def list_queues(
     def work(client: Client) -> None:
         names = _names(client, prefix)
         if counts:
-            rows = [(name, client.queue_statistics(name)) for name in names]
+            found = [client.queue_statistics(name) for name in names]
+            rows = [(name, one.visible, one.in_flight, one.delayed) for name, one in zip(names, found, strict=True)]
             if json:
-                print_json({"queue": name, **_counted(client, name)} for name, _ in rows)
+                print_json(dict(zip(("queue", "visible", "inFlight", "delayed"), row, strict=True)) for row in rows)
             else:
-                print_table(_COUNTED, [(name, one.visible, one.in_flight, one.delayed) for name, one in rows])
+                print_table(("queue", "visible", "in flight", "delayed"), rows)
         elif json:
             print_json({"queue": name} for name in names)
         else:
@@ -262,11 +260,6 @@ def _hour_text(hour_ms: int) -> str:
 
 def _names(client: Client, prefix: str) -> list[str]:
     return [name for page in pages(partial(client.list_queues, prefix)) for name in page.queues]
-
-
-def _counted(client: Client, name: str) -> dict[str, int]:
-    one = client.queue_statistics(name)
-    return {"visible": one.visible, "inFlight": one.in_flight, "delayed": one.delayed}
 
 
 def _texts(text: str) -> Iterator[str]:

@@ -79,7 +79,8 @@ def test_help_is_found_where_it_is_looked_for(words: tuple[str, ...], said: str)
 
 def test_help_lists_commands_by_task_and_shows_no_type_of_a_flag() -> None:
     shown = commands.run("--help").stdout
-    assert [shown.index(panel) for panel in PANELS] == sorted(shown.index(panel) for panel in PANELS)
+    places = [shown.index(text) for first, panel in PANELS.items() for text in (f" {panel} ─", f"│ {first} ")]
+    assert places == sorted(places)
     tail = commands.run("queue", "tail", "--help").stdout
     assert "--unwrap" in tail and "bool" not in shown + tail
     assert "Example" not in commands.run("queue", "--help").stdout
