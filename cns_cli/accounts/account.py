@@ -40,8 +40,8 @@ def create(data: Data = None, json: Json = False) -> None:
 @app.command("show")
 def show(account: str, data: Data = None, json: Json = False) -> None:
     """Print an account with its root key ids and the number of its users. Secrets are not shown again."""
-    existing = _existing(data, account)
-    one = run_on_accounts(data, lambda store, _: _described(store, [existing]))[0]
+    _existing(data, account)
+    (one,) = run_on_accounts(data, lambda store, _: _described(store, account))
     if json:
         print_json([one])
     else:
@@ -51,11 +51,7 @@ def show(account: str, data: Data = None, json: Json = False) -> None:
 @app.command("list")
 def list_accounts(data: Data = None, json: Json = False) -> None:
     """Print all accounts with their root key ids and the numbers of their users."""
-
-    async def read(store: AccountStore, _: int) -> list[dict[str, Any]]:
-        return await _described(store, await store.accounts())
-
-    found = run_on_accounts(data, read)
+    found = run_on_accounts(data, lambda store, _: _described(store))
     if not found:
         print("cns: no accounts; `cns account create` creates one", file=sys.stderr)
     print_items(found, TITLES, _cells, json=json)
@@ -155,7 +151,7 @@ def _read_password() -> str:
     return given
 
 
-async def _described(store: AccountStore, accounts: list[Account]) -> list[dict[str, Any]]:
+async def _described(store: AccountStore, only: str = "") -> list[dict[str, Any]]:
     return [
         {
             "account": one.account,
@@ -165,7 +161,8 @@ async def _described(store: AccountStore, accounts: list[Account]) -> list[dict[
             "hasPassword": one.has_password,
             "users": len(await store.users(one.account)),
         }
-        for one in accounts
+        for one in await store.accounts()
+        if only in ("", one.account)
     ]
 
 
