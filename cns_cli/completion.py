@@ -1,4 +1,4 @@
-"""`cns completion …`: prints the shell's code that completes `cns` commands and their options."""
+"""`cns completion …`: prints the shell's code that completes commands, options, queues and topics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Shell(StrEnum):
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="The shell that you use.")]) -> None:
-    """Print the code that completes commands and options in your shell.
+    """Print the code that completes commands, options, queues and topics in your shell.
 
     Example: cns completion bash > ~/.local/share/bash-completion/completions/cns
     """

@@ -23,49 +23,62 @@ COMMANDS = {
     "up": "cns_cli.service.up:up",
     "restart": "cns_cli.service.restart:restart",
     "receiver": "cns_cli.service.receiver:receiver",
+    "api": "cns_cli.service.up:api",
+    "worker": "cns_cli.service.up:worker",
     "queue": "cns_cli.remote.queue:app",
     "topic": "cns_cli.remote.topic:app",
     "subscriptions": "cns_cli.remote.subscriptions:app",
     "publish": "cns_cli.remote.topic:publish",
-    "config": "cns_cli.config.command:app",
-    "configure": "cns_cli.remote.configure:configure",
     "dead-letters": "cns_cli.remote.dead_letters:app",
+    "config": "cns_cli.config.command:app",
+    "replay": "cns_cli.replay.command:replay",
     "status": "cns_cli.overview.status:status",
     "top": "cns_cli.overview.top:top",
-    "version": "cns_cli.overview.version:version",
     "doctor": "cns_cli.doctor.command:doctor",
     "explain": "cns_cli.explain.command:explain",
     "endpoints": "cns_cli.delivery.endpoints:endpoints",
     "logs": "cns_cli.delivery.logs:logs",
     "activity": "cns_cli.overview.activity:activity",
+    "outbox": "cns_cli.delivery.outbox:app",
+    "quarantine": "cns_cli.delivery.quarantine:app",
+    "version": "cns_cli.overview.version:version",
+    "account": "cns_cli.accounts.account:app",
+    "operator": "cns_cli.accounts.operator:app",
+    "configure": "cns_cli.remote.configure:configure",
+    "sms": "cns_cli.delivery.sms:app",
     "check": "cns_cli.store.check:check",
     "backup": "cns_cli.store.backup:backup",
     "restore": "cns_cli.store.restore:restore",
     "compact": "cns_cli.store.compact:compact",
     "upgrade": "cns_cli.store.upgrade:upgrade",
     "migrate": "cns_cli.store.migrate:migrate",
-    "api": "cns_cli.service.up:api",
-    "worker": "cns_cli.service.up:worker",
-    "account": "cns_cli.accounts.account:app",
-    "operator": "cns_cli.accounts.operator:app",
     "schema": "cns_cli.store.schema:app",
-    "outbox": "cns_cli.delivery.outbox:app",
-    "quarantine": "cns_cli.delivery.quarantine:app",
-    "sms": "cns_cli.delivery.sms:app",
     "pool": "cns_cli.delivery.pool:app",
     "redis": "cns_cli.store.redis_servers:app",
     "site": "cns_cli.store.site:app",
     "pipeline": "cns_cli.pipeline.command:app",
-    "replay": "cns_cli.replay.command:replay",
     "completion": "cns_cli.completion:completion",
 }
 """Each command's module and its function or, for a group, its `typer.Typer`; in the order of `cns --help`."""
+
+PANELS = {
+    "up": "Run it",
+    "queue": "Queues, topics and messages",
+    "status": "See what happens",
+    "account": "Accounts",
+    "check": "The store",
+    "schema": "Large installations",
+    "completion": "Shell",
+}
+"""Titles in `cns --help`, by the command that each is above."""
 
 ALIASES = {"audit": "activity"}
 """Earlier names, which work for one release and are not listed."""
 
 COMPLETION_VARIABLE = "_CNS_COMPLETE"
 """Set when a shell asks for completions: see `cns_cli/completion.py`."""
+
+HELP_NAMES: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
 
 
 class CommandTable(TyperGroup):
@@ -86,10 +99,15 @@ class CommandTable(TyperGroup):
             return None
         module, _, name = entry.partition(":")
         found = getattr(import_module(module), name)
-        command = get_group(found) if isinstance(found, typer.Typer) else get_command(_single(found))
+        command: Any = get_group(found) if isinstance(found, typer.Typer) else get_command(_single(found))
         command.name = cmd_name
-        _add_examples(command, cmd_name)
+        until = list(COMMANDS)[: list(COMMANDS).index(cmd_name) + 1]
+        command.rich_help_panel = [PANELS[one] for one in until if one in PANELS][-1]
+        _complete_help(command, cmd_name)
         return command
+
+    def get_params(self, ctx: Any) -> Any:  # Typer's signature
+        return _without_types(super().get_params(ctx))
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:  # Typer's signature; its own imports every command
         if incomplete.startswith("-"):
@@ -105,15 +123,26 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
+    context_settings=HELP_NAMES,
 )
 
 
-def _add_examples(command: Any, words: str) -> None:
-    """Add examples to the help of a command or of the commands of a group."""
+def _complete_help(command: Any, words: str) -> None:
+    """Add examples to the help of a command or of the commands of a group, shorten it in lists to its first sentence,
+    and take `<bool>` from its flags."""
     for name, inner in getattr(command, "commands", {}).items():
-        _add_examples(inner, f"{words} {name}")
+        _complete_help(inner, f"{words} {name}")
     command.epilog = command.epilog or epilog(words)
+    command.short_help = " ".join((command.help or "").split()).partition(". ")[0].removesuffix(".")
+    _without_types(command.get_params(typer.Context(command, **HELP_NAMES)))
+
+
+def _without_types(options: Any) -> Any:
+    """The options; flags among them show no type."""
+    for option in options:
+        if getattr(option, "is_bool_flag", False):
+            option.metavar = ""
+    return options
 
 
 def _single(function: Callable[..., None]) -> typer.Typer:

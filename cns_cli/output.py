@@ -62,13 +62,16 @@ def print_attributes(value: _HasAttributes, *, json: bool) -> None:
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print columns as wide as their widest text, or nothing without rows."""
-    texts = [[str(cell) for cell in row] for row in rows]
-    if not texts:
-        return
-    widths = [max(len(row[column]) for row in (titles, *texts)) for column in range(len(titles))]
-    for row in (titles, *texts):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line in table_lines(titles, rows):
+        print(line)
+
+
+def table_lines(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Columns as wide as their widest text; no lines without rows."""
+    texts = [titles, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts]
+    return lines if len(lines) > 1 else []
 
 
 def refuse(why: object, code: int = EXIT_USAGE) -> NoReturn:

@@ -49,12 +49,18 @@ def reason(policy: Filter, values: MessageValues) -> str:
         keys = ", ".join(f"`{path}`" for path in dict.fromkeys(_paths(part)))
         return f"key `{OR}`: none of its branches is met (they look at {keys})"
     found = values.by_path.get(part.path, ())
-    asked = _some([_shown(condition) for condition in part.conditions])
+    asked = _conditions(part)
     if not found:
         return f"key `{part.path}`: it is not there; asked for is one of [{asked}]"
     subject = "value" if len(found) == 1 else "none of the values"
     verb = "matches none of" if len(found) == 1 else "matches one of"
     return f"key `{part.path}`: {subject} {_some([_literal(each) for each in found])} {verb} [{asked}]"
+
+
+def asked_of(policy: Filter, key: str) -> list[str]:
+    """The conditions of a key, in a text, or nothing if the policy does not have it outside of branches."""
+    parts = [part for part in policy.root.parts if isinstance(part, Leaf) and part.path == key]
+    return [_conditions(part) for part in parts]
 
 
 def _first_unmet(policy: Filter, values: MessageValues) -> Leaf | AnyOf | None:
@@ -75,6 +81,10 @@ def _paths(part: Leaf | AnyOf) -> Iterator[str]:
     for branch in part.branches:
         for each in branch.parts:
             yield from _paths(each)
+
+
+def _conditions(part: Leaf) -> str:
+    return _some([_shown(condition) for condition in part.conditions])
 
 
 def _some(texts: list[str]) -> str:

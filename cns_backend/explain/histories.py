@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from cns.delivery.failure_causes import FinalCause
 from cns.delivery.jobs import QUARANTINE, DirectJob
 from cns.filters.model import Scope
+from cns.filters.parser import compile_stored
+from cns.filters.reasons import asked_of
 from cns.subscriptions.endpoint_syntax import masked_endpoint
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_backend.explain.current_filters import NOT_EVALUABLE, PASSES, CurrentFilterResult, MessageFilter
@@ -160,12 +162,15 @@ def _traced_status(own: SubscriptionTrace) -> StatusAndReason:
         times = f"{len(delivered)} times: by a replay, or a worker died before it recorded the delivery"
         return [*delivered, own.outcomes[-1]][0].status, times if len(delivered) > 1 else ""
     if any(location.queue == QUARANTINE for location in own.locations):
-        return DeliveryStatus.QUARANTINED, "its job was started too often and never finished: `cns quarantine list`"
+        return (
+            DeliveryStatus.QUARANTINED,
+            "its delivery was started too often and never finished: `cns quarantine list`",
+        )
     if any(location.under_way for location in own.locations):
         return DeliveryStatus.UNDER_WAY, ""
     if own.locations:
         return DeliveryStatus.WAITING, ""
-    return DeliveryStatus.UNKNOWN, "what followed the last attempt was not recorded, and no queue has a job for it"
+    return DeliveryStatus.UNKNOWN, "what followed the last attempt was not recorded, and no delivery waits"
 
 
 def _untraced(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> DeliveryHistory:
@@ -233,14 +238,14 @@ def _filter_result(subscription: Subscription, trace: MessageTrace, snapshot: Sn
 def _status_by_fan_out(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> StatusAndReason:
     """Return the status of a subscription that should get the message."""
     if any(location.cursor < subscription.id for location in trace.fan_outs):
-        return DeliveryStatus.WAITING, "the fan-out has not reached it yet"
+        return DeliveryStatus.WAITING, "the distribution has not reached it yet"
     if subscription.arn in snapshot.replays:
         replay = snapshot.replays[subscription.arn]
         return DeliveryStatus.UNKNOWN, f"it has a replay ({replay}), which sends messages of the archive"
     if trace.accepted is not None and not trace.accepted.has_recipients:
         text = "no subscription was to get the message when it was accepted: this one has changed since"
         return DeliveryStatus.UNKNOWN, text
-    return DeliveryStatus.UNKNOWN, "no event is about it, and no queue has a job for it"
+    return DeliveryStatus.UNKNOWN, "no event is about it, and no delivery waits"
 
 
 def _after(at_ms: int, published_ms: int) -> str:
@@ -250,8 +255,11 @@ def _after(at_ms: int, published_ms: int) -> str:
 def _why_filtered(subscription: Subscription, key: str, message_filter: MessageFilter | None) -> str:
     """Return the recorded key and, if the message is still stored, the values."""
     then = f"key `{key}` of its policy was not met" if key else "its policy was not met"
-    if message_filter is None or not subscription.filter_policy:
+    if not subscription.filter_policy:
         return then
+    if message_filter is None:
+        policy = compile_stored(subscription.filter_policy, Scope(subscription.filter_scope))
+        return then + "".join(f"; it asks now for one of [{asked}]" for asked in asked_of(policy, key))
     now = message_filter.evaluate(subscription)
     if now.passes:
         return f"{then}; its present policy accepts the message"

@@ -9,7 +9,7 @@ from cns_backend.explain.model import DeliveryStatus, Explanation, FinalOutcome,
 from cns_common.events.schema import DeliveryAttempted, PublishAccepted
 
 TEXT_IN = {
-    "job": "is in its job",
+    "job": "is kept with its delivery",
     "store": "is in the store",
     "archive": "is in the topic's archive",
     "": "is no longer stored",
@@ -27,7 +27,7 @@ def acceptance_text(accepted: PublishAccepted) -> str:
 
 def attempt_text(attempt: DeliveryAttempted) -> str:
     status = f" {attempt.status}" if attempt.status else ""
-    answer = f"{attempt.cause}{status}" if attempt.cause else f"taken{status}"
+    answer = f"failed ({attempt.cause}{status})" if attempt.cause else f"accepted{status}"
     answer_text = attempt.reason.removeprefix(f"HTTP {attempt.status}").strip(" :")
     reason = f": {answer_text}" if answer_text else ""
     return f"attempt {attempt.attempt} ({attempt.phase}): {answer} after {attempt.duration_ms} ms{reason}"
@@ -66,14 +66,14 @@ def location_text(location: JobLocation, explanation: Explanation) -> str:
     if location.queue == LANES:
         at = "" if now else f", at the latest {when}"
         return f"attempt {number} waits for room at its endpoint{at}"
-    return f"attempt {number} " + ("is due now" if now else f"is due at {when}") + f" ({location.queue})"
+    return f"attempt {number} " + ("is due now" if now else f"is due at {when}")
 
 
 def fan_out_text(location: JobLocation) -> str:
-    state = "under way" if location.under_way else "waiting"
+    state = "is under way" if location.under_way else "waits"
     behind = f" behind {count_text(location.behind, 'message')}" if location.behind else ""
-    cursor = f", at {location.cursor}" if location.cursor else ""
-    return f"fan-out {state}{behind} in {location.queue}{cursor}"
+    cursor = f", after subscription {location.cursor}" if location.cursor else ""
+    return f"its distribution to the subscriptions {state}{behind}{cursor}"
 
 
 def span_text(span_ms: int) -> str:

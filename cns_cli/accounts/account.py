@@ -5,24 +5,26 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from cns.delivery.envelope import timestamp_text
 from cns_backend.explain.labels import one_line
 from cns_cli.accounts import user
 from cns_cli.accounts.account_access import make_key, run_on_accounts
 from cns_cli.activity import recorded
 from cns_cli.options import Data, Json
-from cns_cli.output import print_json, print_value
+from cns_cli.output import print_items, print_json, print_table, print_value
 from cns_cli.progress import open_steps
 from cns_cli.store_access import open_service_backend, run_command
-from cns_common.aws.auth.accounts import Account
+from cns_common.aws.auth.accounts import Account, AccountStore
 from cns_common.aws.auth.passwords import check_password, hash_password
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import RequestError
 
 LINE_BYTES_MAX = 4_096
+TITLES = ("account", "created", "users", "name", "password", "root keys")
 _KINDS = ("users", "queues", "topics", "subscriptions", "applications")
 
 app = typer.Typer(help="Accounts, their users and access keys.", no_args_is_help=True, add_completion=False)
@@ -37,17 +39,22 @@ def create(data: Data = None, json: Json = False) -> None:
 
 @app.command("show")
 def show(account: str, data: Data = None, json: Json = False) -> None:
-    """Print an account's root key ids. Secrets are not shown again."""
-    _print_accounts([_existing(data, account)], json=json)
+    """Print an account with its root key ids and the number of its users. Secrets are not shown again."""
+    _existing(data, account)
+    (one,) = run_on_accounts(data, lambda store, _: _described(store, account))
+    if json:
+        print_json([one])
+    else:
+        print_table(("attribute", "value"), zip(TITLES, _cells(one), strict=True))
 
 
 @app.command("list")
 def list_accounts(data: Data = None, json: Json = False) -> None:
-    """Print all accounts with their root key ids."""
-    found = run_on_accounts(data, lambda store, _: store.accounts())
+    """Print all accounts with their root key ids and the numbers of their users."""
+    found = run_on_accounts(data, lambda store, _: _described(store))
     if not found:
         print("cns: no accounts; `cns account create` creates one", file=sys.stderr)
-    _print_accounts(found, json=json)
+    print_items(found, TITLES, _cells, json=json)
 
 
 @app.command("name")
@@ -144,20 +151,21 @@ def _read_password() -> str:
     return given
 
 
-def _print_accounts(accounts: list[Account], *, json: bool) -> None:
-    if json:
-        print_json(map(_members, accounts))
-        return
-    for account in accounts:
-        owner = [f"owner: {one_line(account.name)}"] if account.name else []
-        print(account.account, *account.key_ids, *owner, *["has a password"] * account.has_password)
+async def _described(store: AccountStore, only: str = "") -> list[dict[str, Any]]:
+    return [
+        {
+            "account": one.account,
+            "createdAt": one.created_ms,
+            "keyIds": one.key_ids,
+            "name": one.name,
+            "hasPassword": one.has_password,
+            "users": len(await store.users(one.account)),
+        }
+        for one in await store.accounts()
+        if only in ("", one.account)
+    ]
 
 
-def _members(account: Account) -> dict[str, object]:
-    return {
-        "account": account.account,
-        "createdAt": account.created_ms,
-        "keyIds": account.key_ids,
-        "name": account.name,
-        "hasPassword": account.has_password,
-    }
+def _cells(one: dict[str, Any]) -> tuple[object, ...]:
+    name, keys, password = one_line(one["name"]) or "-", " ".join(one["keyIds"]), "yes" if one["hasPassword"] else "no"
+    return (one["account"], timestamp_text(one["createdAt"]), one["users"], name, password, keys)

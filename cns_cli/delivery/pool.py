@@ -60,6 +60,7 @@ PoolWorker = Annotated[str, typer.Option(metavar="PROCESS", help="This worker on
 
 @app.command("list")
 def pool_list(
+    gauges: Annotated[bool, typer.Option("--gauges", help="Add the workers' other gauges.")] = False,
     json: Json = False,
     data: Data = None,
 ) -> None:
@@ -72,7 +73,7 @@ def pool_list(
     if json:
         print_json([described(workers, sizes)])
     elif workers:
-        print(*table(workers), sep="\n")
+        print(*table(workers, gauges=gauges), sep="\n")
     else:
         print("cns: no worker reports", file=sys.stderr)
         for size in sizes:

@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 from cns.delivery.envelope import timestamp_text
 from cns_backend.clock_health import why_idle
 from cns_backend.stores.contract import EVERY_WORKER, PoolSize, PoolState, ProcessReport
+from cns_cli.output import table_lines
 from cns_common.metrics.catalogue import (
     BUILD_INFO,
     METRICS,
@@ -29,15 +30,17 @@ OTHERS = frozenset(
 ).difference({metric.name for metric in (*COLUMNS, BUILD_INFO)})
 
 
-def table(workers: Sequence[ProcessReport]) -> list[str]:
-    """Return a line per pool, then the workers that deliver nothing, then the other gauges of workers."""
+def table(workers: Sequence[ProcessReport], *, gauges: bool = False) -> list[str]:
+    """Return a line per pool, then the workers that deliver nothing, then the other gauges of workers if asked for."""
     idle = [f"{report.process} {reason}" for report in workers if (reason := why_idle(report.samples))]
     rows = [_row(report.process, state) for report in workers for state in report.pools]
-    others = [(report.process, *gauge) for report in workers for gauge in _gauges(report.samples).items()]
+    others = [
+        (report.process, name, f"{value:g}") for report in workers for name, value in _gauges(report.samples).items()
+    ]
     return [
-        *_aligned([TITLES, *rows]),
+        *table_lines(TITLES, rows),
         *(["", *idle] if idle else []),
-        *(["", *_aligned([("worker", "gauge", "value"), *others])] if others else []),
+        *(["", *table_lines(("worker", "gauge", "value"), others)] if others and gauges else []),
     ]
 
 
@@ -79,13 +82,3 @@ def _gauges(samples: Iterable[Sample]) -> dict[str, float]:
 def _name(sample: Sample) -> str:
     labels = ",".join(f"{name}={value}" for name, value in sample.labels)
     return f"{sample.name}{{{labels}}}" if labels else sample.name
-
-
-def _aligned(rows: Sequence[Sequence[object]]) -> list[str]:
-    texts = [[_text(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]
-
-
-def _text(cell: object) -> str:
-    return f"{cell:g}" if isinstance(cell, float) else str(cell)

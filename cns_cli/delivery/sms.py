@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -19,26 +20,54 @@ from cns_common.configuration.settings import load_settings
 
 SMS = StoreSpec(SmsStore, "sms", EmbeddedSmsStore, "cns.stores.cassandra:CassandraSmsStore")
 
+PAGE = 100
+
 app = typer.Typer(help="Phone numbers that receive SMS.", no_args_is_help=True, add_completion=False)
 
 
-@app.command("opt-out")
-def sms_opt_out(
-    number: str,
-    account: Annotated[str, typer.Option(help="Account whose SMS stop. Default: the only one.")] = "",
-    data: Data = None,
-    json: Json = False,
-) -> None:
-    """Record that a phone number answered STOP: it gets no more SMS."""
+AccountOption = Annotated[str, typer.Option("--account", help="The sender's account. Default: the only one.")]
+Number = Annotated[str, typer.Argument(metavar="NUMBER", help="As in +14155550100.")]
+
+
+@app.command("list")
+def sms_list(account: AccountOption = "", data: Data = None, json: Json = False) -> None:
+    """Print the phone numbers that opted out of an account's SMS."""
     owner = account or _default_account(data)
 
-    async def opt_out(store: SmsStore) -> None:
-        check_number(number)
-        await store.opt_out(owner, number)
+    async def read(store: SmsStore) -> list[str]:
+        found: list[str] = []
+        while page := await store.page_of_opted_out(owner, found[-1] if found else "", PAGE):
+            found += page
+        return found
 
-    with recorded(data, "OptOutPhoneNumber", owner, f"number that ends in {number[-4:]}"):
-        run_on_store(data, SMS, opt_out)
-    print_value({"account": owner, "optedOut": number}, "", json=json)
+    numbers = run_on_store(data, SMS, read)
+    if not numbers:
+        print(f"cns: no number has opted out of the SMS of account {owner}", file=sys.stderr)
+    for number in numbers:
+        print_value({"account": owner, "optedOut": number}, number, json=json)
+
+
+@app.command("opt-out")
+def sms_opt_out(number: Number, account: AccountOption = "", data: Data = None, json: Json = False) -> None:
+    """Record that a phone number answered STOP: it gets no more SMS."""
+    _change(data, account or _default_account(data), number, out=True, json=json)
+
+
+@app.command("opt-in")
+def sms_opt_in(number: Number, account: AccountOption = "", data: Data = None, json: Json = False) -> None:
+    """Record that a phone number answered START: it gets SMS again."""
+    _change(data, account or _default_account(data), number, out=False, json=json)
+
+
+def _change(data: Path | None, owner: str, number: str, *, out: bool, json: bool) -> None:
+    async def change(store: SmsStore) -> None:
+        check_number(number)
+        await (store.opt_out if out else store.opt_in)(owner, number)
+
+    with recorded(data, f"Opt{'Out' if out else 'In'}PhoneNumber", owner, f"number that ends in {number[-4:]}"):
+        run_on_store(data, SMS, change)
+    said = f"{number} gets {'no SMS' if out else 'SMS again'}: account {owner}"
+    print_value({"account": owner, "optedOut" if out else "optedIn": number}, said, json=json)
 
 
 def _default_account(data: Path | None) -> str:

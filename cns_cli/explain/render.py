@@ -115,10 +115,8 @@ def _searched(explanation: Explanation) -> str:
     searched = explanation.searched
     mb, seconds = searched.bytes / MB, searched.took_ms / 1000
     speed = f", {mb / seconds:.0f} MB/s" if seconds and mb > 1 else ""
-    jobs, segments = count_text(searched.jobs, "job"), count_text(searched.segments, "segment")
-    return (
-        f"Looked through {jobs} in the queues and {segments} of events ({mb:.1f} MB in {searched.took_ms} ms{speed})."
-    )
+    waiting, files = count_text(searched.jobs, "waiting message"), count_text(searched.segments, "file")
+    return f"Looked through {waiting} and {files} of events ({mb:.1f} MB in {searched.took_ms} ms{speed})."
 
 
 def _at(at_ms: int, explanation: Explanation) -> str:

@@ -214,7 +214,8 @@ def lines(found: Status) -> list[Line]:
         told += [Line("process", _process(one)) for one in found.health["processes"]]
         told += [Line("worker", f"{one['process']}: {', '.join(one['roles'])}") for one in found.health["workers"]]
     if found.version is not None:
-        told.append(Line("breakers", f"{found.open_breakers} open"))
+        hint = ": `cns doctor` names the endpoints" if found.open_breakers else ""
+        told.append(Line("breakers", f"{found.open_breakers} open{hint}"))
         told.append(Line("quarantine", f"{found.quarantined} jobs"))
     if found.contents is not None:
         one = found.contents

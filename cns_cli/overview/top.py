@@ -140,9 +140,10 @@ def _screen(view: TopView) -> RenderableType:
     for titles, rates in _tables(view):
         table = Table(box=None, pad_edge=False, header_style="bold cyan")
         for number, title in enumerate(titles):
-            table.add_column(title, justify="left" if number == 0 else "right", overflow="ellipsis", no_wrap=True)
+            table.add_column(title, justify="left" if number == 0 else "right", no_wrap=number > 0)
         for one in rates:
-            table.add_row(*[_ARN.sub("", str(cell)) for cell in _cells(one)])
+            name, *numbers = [_ARN.sub("", str(cell)) for cell in _cells(one)]
+            table.add_row(Text(name, overflow="ellipsis", no_wrap=True), *numbers)
         parts += [Text(), table]
     return Group(*parts)
 

@@ -32,7 +32,7 @@ def version(json: Json = False) -> None:
         print_json([facts])
     else:
         for name, fact in facts.items():
-            print(f"{name:<11} {fact}")
+            print(f"{name.replace('dataFormat', 'data format'):<11} {fact}")
 
 
 def _installed(package: str) -> str:

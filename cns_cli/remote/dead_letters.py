@@ -13,6 +13,7 @@ from cns.client.dead_letters import DeadLetter, DeadLetterQueue, Redrive
 from cns_cli.options import Json
 from cns_cli.output import print_items, print_value, refuse
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
+from cns_cli.remote.names import QueueName
 from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
 
@@ -22,8 +23,6 @@ _RUNNING = "RUNNING"
 
 app = typer.Typer(help="Dead-letter queues, over the REST API.", no_args_is_help=True, add_completion=False)
 app.command("redrive")(redrive)
-
-Name = Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.")]
 
 
 @app.command("list")
@@ -42,7 +41,7 @@ def list_queues(service: Service, json: Json = False) -> None:
 @with_service
 def show(
     service: Service,
-    name: Name,
+    name: QueueName,
     n: Annotated[int, typer.Option("-n", min=1, help="The maximum of messages.")] = 10,
     json: Json = False,
 ) -> None:
@@ -56,7 +55,7 @@ def show(
 
 @app.command("redrives")
 @with_service
-def redrives(service: Service, name: Name, json: Json = False) -> None:
+def redrives(service: Service, name: QueueName, json: Json = False) -> None:
     """List the last redrives from a dead-letter queue, the newest first. Example: cns dead-letters redrives dead"""
     found = service.run(lambda client: client.redrives(name).redrives)
     print_items(
@@ -69,7 +68,7 @@ def redrives(service: Service, name: Name, json: Json = False) -> None:
 
 @app.command("cancel")
 @with_service
-def cancel(service: Service, name: Name, json: Json = False) -> None:
+def cancel(service: Service, name: QueueName, json: Json = False) -> None:
     """Cancel the running redrive from a dead-letter queue. Exit code 1 if none runs. Moved messages stay moved.
 
     Example: cns dead-letters cancel dead

@@ -9,14 +9,18 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
+import msgspec
 import typer
+from msgspec.structs import replace
 
 from cns.client import Client
 from cns.client.values import BrowsedMessage, ReceivedMessage, Statistics
+from cns.delivery.envelope import timestamp_text
 from cns_cli.options import Json, Yes, confirm
 from cns_cli.output import print_attributes, print_json, print_table, print_value, refuse
 from cns_cli.remote.attributes import Attributes, Changes, MessageAttributes, read_attributes, wire_attributes
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
+from cns_cli.remote.names import QueueName, complete_queue
 from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
 
@@ -25,16 +29,20 @@ app = typer.Typer(help="Queues and their messages, over the REST API.", no_args_
 TAIL_INTERVAL_S = 1.0
 TAIL_PAGE = 100
 app.command("redrive")(redrive)
-_COUNTED = ("queue", "visible", "in flight", "delayed")
+_BROWSED = f"{'sent':<24}  {'state':<8}  {'receives':<8}  {'message id':<36}  body"
+Unwrap = Annotated[bool, typer.Option("--unwrap", help="Print what a topic sent without its envelope.")]
 
-Name = Annotated[str, typer.Argument(metavar="QUEUE")]
+
+class _Envelope(msgspec.Struct, rename="pascal"):
+    topic_arn: str
+    message: str
 
 
 @app.command("list")
 @with_service
 def list_queues(
     service: Service,
-    prefix: Annotated[str, typer.Argument(help="Only names that begin with this.")] = "",
+    prefix: Annotated[str, typer.Argument(help="Only names that begin with this.", autocompletion=complete_queue)] = "",
     counts: Annotated[bool, typer.Option("--counts", help="Add the numbers of messages.")] = False,
     json: Json = False,
 ) -> None:
@@ -43,11 +51,12 @@ def list_queues(
     def work(client: Client) -> None:
         names = _names(client, prefix)
         if counts:
-            rows = [(name, client.queue_statistics(name)) for name in names]
+            found = [client.queue_statistics(name) for name in names]
+            rows = [(name, one.visible, one.in_flight, one.delayed) for name, one in zip(names, found, strict=True)]
             if json:
-                print_json({"queue": name, **_counted(client, name)} for name, _ in rows)
+                print_json(dict(zip(("queue", "visible", "inFlight", "delayed"), row, strict=True)) for row in rows)
             else:
-                print_table(_COUNTED, [(name, one.visible, one.in_flight, one.delayed) for name, one in rows])
+                print_table(("queue", "visible", "in flight", "delayed"), rows)
         elif json:
             print_json({"queue": name} for name in names)
         else:
@@ -61,7 +70,7 @@ def list_queues(
 @with_service
 def create(
     service: Service,
-    name: Name,
+    name: QueueName,
     attributes: Attributes = None,
     json: Json = False,
 ) -> None:
@@ -73,7 +82,7 @@ def create(
 
 @app.command("show")
 @with_service
-def show(service: Service, name: Name, json: Json = False) -> None:
+def show(service: Service, name: QueueName, json: Json = False) -> None:
     """Print a queue's attributes. Example: cns queue show orders --json"""
     print_attributes(service.run(lambda client: client.show_queue(name)), json=json)
 
@@ -82,7 +91,7 @@ def show(service: Service, name: Name, json: Json = False) -> None:
 @with_service
 def statistics(
     service: Service,
-    name: Name,
+    name: QueueName,
     by_hour: Annotated[bool, typer.Option("--by-hour", help="By hour, over 14 days (engine pipes).")] = False,
     json: Json = False,
 ) -> None:
@@ -106,7 +115,7 @@ def statistics(
 @with_service
 def set_attributes(
     service: Service,
-    name: Name,
+    name: QueueName,
     attributes: Changes,
     json: Json = False,
 ) -> None:
@@ -118,7 +127,7 @@ def set_attributes(
 
 @app.command("delete")
 @with_service
-def delete(service: Service, name: Name, yes: Yes = False, json: Json = False) -> None:
+def delete(service: Service, name: QueueName, yes: Yes = False, json: Json = False) -> None:
     """Delete a queue and its messages; asks at a terminal. Example: cns queue delete orders"""
     confirm(f"Delete the queue {name} and its messages?", yes=yes)
     service.run(lambda client: client.delete_queue(name))
@@ -127,7 +136,7 @@ def delete(service: Service, name: Name, yes: Yes = False, json: Json = False) -
 
 @app.command("purge")
 @with_service
-def purge(service: Service, name: Name, yes: Yes = False, json: Json = False) -> None:
+def purge(service: Service, name: QueueName, yes: Yes = False, json: Json = False) -> None:
     """Delete all messages of a queue; asks at a terminal. Example: cns queue purge orders"""
     confirm(f"Delete all messages of the queue {name}?", yes=yes)
     service.run(lambda client: client.purge_queue(name))
@@ -138,7 +147,7 @@ def purge(service: Service, name: Name, yes: Yes = False, json: Json = False) ->
 @with_service
 def send(
     service: Service,
-    name: Name,
+    name: QueueName,
     text: Annotated[str, typer.Argument(help="The message; - reads one message per line from standard input.")],
     delay: Annotated[int | None, typer.Option(help="Seconds until it is visible.")] = None,
     group: Annotated[str | None, typer.Option(help="Message group (FIFO and fair queues).")] = None,
@@ -171,7 +180,7 @@ def send(
 @with_service
 def receive(
     service: Service,
-    name: Name,
+    name: QueueName,
     n: Annotated[int, typer.Option("-n", min=1, help="The maximum of messages.")] = 1,
     wait: Annotated[int, typer.Option(min=0, max=20, help="Seconds to wait for a message.")] = 0,
     lease: Annotated[int | None, typer.Option(help="Seconds for which a message is hidden.")] = None,
@@ -196,26 +205,32 @@ def receive(
 @with_service
 def peek(
     service: Service,
-    name: Name,
+    name: QueueName,
     n: Annotated[int, typer.Option("-n", min=1, help="The maximum of messages.")] = 10,
+    unwrap: Unwrap = False,
     json: Json = False,
 ) -> None:
     """Look at messages without leasing them. Example: cns queue peek orders -n 100"""
-    service.run(lambda client: _print_browsed(_browse(client, name, n), json=json))
+    found = service.run(lambda client: list(_browse(client, name, n)))
+    if found and not json:
+        print(_BROWSED)
+    _print_browsed(found, unwrap=unwrap, json=json)
 
 
 @app.command("tail")
 @with_service
-def tail(service: Service, name: Name, json: Json = False) -> None:
+def tail(service: Service, name: QueueName, unwrap: Unwrap = False, json: Json = False) -> None:
     """Print messages as they arrive, without leasing them, until Ctrl-C. The queue is read once a second: a message
-    that is deleted in between is missed. Example: cns queue tail orders"""
+    that is deleted in between is missed. Example: cns queue tail orders --unwrap"""
 
     def work(client: Client) -> None:
         seen: set[str] = set()
         pause = threading.Event()
+        if not json:
+            print(_BROWSED, flush=True)
         while True:
             there = list(_browse(client, name, TAIL_PAGE * 100))
-            _print_browsed([one for one in there if one.message_id not in seen], json=json)
+            _print_browsed([one for one in there if one.message_id not in seen], unwrap=unwrap, json=json)
             seen = {one.message_id for one in there}
             pause.wait(TAIL_INTERVAL_S)
 
@@ -247,11 +262,6 @@ def _names(client: Client, prefix: str) -> list[str]:
     return [name for page in pages(partial(client.list_queues, prefix)) for name in page.queues]
 
 
-def _counted(client: Client, name: str) -> dict[str, int]:
-    one = client.queue_statistics(name)
-    return {"visible": one.visible, "inFlight": one.in_flight, "delayed": one.delayed}
-
-
 def _texts(text: str) -> Iterator[str]:
     if text != "-":
         yield text
@@ -272,9 +282,20 @@ def _print_received(message: ReceivedMessage, *, json: bool) -> None:
         print(message.body, flush=True)
 
 
-def _print_browsed(messages: Iterator[BrowsedMessage] | list[BrowsedMessage], *, json: bool) -> None:
+def _print_browsed(messages: list[BrowsedMessage], *, unwrap: bool, json: bool) -> None:
+    if unwrap:
+        messages = [replace(one, body=_unwrapped(one.body)) for one in messages]
     if json:
         print_json(messages)
         return
-    for message in messages:
-        print(f"{message.state:<8}  {message.delivery_count:>3}  {message.message_id}  {message.body}", flush=True)
+    for one in messages:
+        sent = timestamp_text(one.sent_at)
+        print(f"{sent:<24}  {one.state:<8}  {one.delivery_count:>8}  {one.message_id:<36}  {one.body}", flush=True)
+
+
+def _unwrapped(body: str) -> str:
+    """The message in the envelope of a topic, else the body."""
+    try:
+        return msgspec.json.decode(body, type=_Envelope).message
+    except msgspec.MsgspecError:
+        return body

@@ -13,6 +13,7 @@ from cns_cli.options import Json
 from cns_cli.output import print_value, refuse
 from cns_cli.progress import open_steps
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
+from cns_cli.remote.names import QueueName
 
 POLL_INTERVAL_S = 0.5
 _ENDED = ("COMPLETED", "CANCELLED", "FAILED")
@@ -21,7 +22,7 @@ _ENDED = ("COMPLETED", "CANCELLED", "FAILED")
 @with_service
 def redrive(
     service: Service,
-    name: Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.")],
+    name: QueueName,
     to: Annotated[str, typer.Option(help="ARN of another queue. Default: the queue each message came from.")] = "",
     rate: Annotated[int | None, typer.Option(min=1, max=500, help="The maximum of messages per second.")] = None,
     wait: Annotated[bool, typer.Option(help="Wait for the end, with a progress bar.")] = True,

@@ -23,6 +23,7 @@ from cns_cli.options import confirm as ask
 from cns_cli.output import print_attributes, print_items, print_value, refuse
 from cns_cli.remote.attributes import Changes, MessageAttributes, read_attributes, read_message_attributes
 from cns_cli.remote.connection import Service, with_service
+from cns_cli.remote.names import TopicName, complete_topic
 from cns_cli.remote.paging import pages
 from cns_common.errors import RequestError
 
@@ -38,7 +39,7 @@ Arn = Annotated[str, typer.Argument(metavar="ARN", help="The subscription, as `l
 @with_service
 def list_subscriptions(
     service: Service,
-    topic: Annotated[str, typer.Argument(help="Only subscriptions of this topic.")] = "",
+    topic: Annotated[str, typer.Argument(help="Only subscriptions of this topic.", autocompletion=complete_topic)] = "",
     json: Json = False,
 ) -> None:
     """List subscriptions. Example: cns subscriptions list news --json"""
@@ -78,7 +79,7 @@ def set_attributes(service: Service, arn: Arn, attributes: Changes, json: Json =
 @with_service
 def confirm(
     service: Service,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: TopicName,
     token: Annotated[str, typer.Argument(metavar="TOKEN", help="The token that the endpoint received.")],
     json: Json = False,
 ) -> None:

@@ -16,11 +16,10 @@ from cns_cli.output import print_attributes, print_items, print_json, print_valu
 from cns_cli.queue_policy import statement_for, with_statement
 from cns_cli.remote.attributes import Attributes, Changes, MessageAttributes, read_attributes, wire_attributes
 from cns_cli.remote.connection import Service, UsageError, with_service
+from cns_cli.remote.names import TopicName
 from cns_cli.remote.paging import pages
 
 app = typer.Typer(help="Topics and subscriptions, over the REST API.", no_args_is_help=True, add_completion=False)
-
-Name = Annotated[str, typer.Argument(metavar="TOPIC")]
 
 
 @app.command("list")
@@ -39,7 +38,7 @@ def list_topics(service: Service, json: Json = False) -> None:
 @with_service
 def create(
     service: Service,
-    name: Name,
+    name: TopicName,
     attributes: Attributes = None,
     json: Json = False,
 ) -> None:
@@ -51,14 +50,14 @@ def create(
 
 @app.command("show")
 @with_service
-def show(service: Service, name: Name, json: Json = False) -> None:
+def show(service: Service, name: TopicName, json: Json = False) -> None:
     """Print a topic's attributes. Example: cns topic show news --json"""
     print_attributes(service.run(lambda client: client.show_topic(name)), json=json)
 
 
 @app.command("set")
 @with_service
-def set_attributes(service: Service, name: Name, attributes: Changes, json: Json = False) -> None:
+def set_attributes(service: Service, name: TopicName, attributes: Changes, json: Json = False) -> None:
     """Set attributes. Example: cns topic set news DisplayName=News"""
     given = read_attributes(attributes)
     changed = service.run(lambda client: client.change_topic(name, given))
@@ -67,7 +66,7 @@ def set_attributes(service: Service, name: Name, attributes: Changes, json: Json
 
 @app.command("delete")
 @with_service
-def delete(service: Service, name: Name, yes: Yes = False, json: Json = False) -> None:
+def delete(service: Service, name: TopicName, yes: Yes = False, json: Json = False) -> None:
     """Delete a topic and its subscriptions; asks at a terminal. Example: cns topic delete news"""
     confirm(f"Delete the topic {name} and its subscriptions?", yes=yes)
     service.run(lambda client: client.delete_topic(name))
@@ -78,7 +77,7 @@ def delete(service: Service, name: Name, yes: Yes = False, json: Json = False) -
 @with_service
 def subscribe(
     service: Service,
-    name: Name,
+    name: TopicName,
     protocol: Annotated[str, typer.Argument(help="sqs, http, https, email, …")],
     endpoint: Annotated[str, typer.Argument(help="A queue's ARN, a URL, an address.")],
     attributes: Attributes = None,
@@ -112,7 +111,7 @@ def subscribe(
 
 @app.command("subscriptions")
 @with_service
-def subscriptions(service: Service, name: Name, json: Json = False) -> None:
+def subscriptions(service: Service, name: TopicName, json: Json = False) -> None:
     """List a topic's subscriptions. Example: cns topic subscriptions news"""
 
     def work(client: Client) -> list[Subscription]:
@@ -125,7 +124,7 @@ def subscriptions(service: Service, name: Name, json: Json = False) -> None:
 @with_service
 def publish(
     service: Service,
-    name: Name,
+    name: TopicName,
     message: Annotated[str, typer.Argument(help="The message; - reads it from standard input.")],
     subject: Annotated[str | None, typer.Option(help="The subject of mails.")] = None,
     group: Annotated[str | None, typer.Option(help="Message group (FIFO topics).")] = None,

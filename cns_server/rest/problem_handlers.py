@@ -16,6 +16,11 @@ from cns_common.errors import CnsError
 from cns_server.rest.problems import Problem, encodable, problem_response, response_of
 
 _INPUT_CHARS_MAX = 200
+_DETAILS = {
+    "Not Found": "There is no operation at this path: /api/v1/ lists all.",
+    "Method Not Allowed": "The path has other methods: see the header Allow.",
+}
+"""In the place of texts that only repeat the status."""
 
 
 def add_problem_handlers(app: FastAPI) -> None:
@@ -42,7 +47,7 @@ def add_problem_handlers(app: FastAPI) -> None:
     async def routing(request: Request, error: HTTPException) -> JSONResponse:
         code = {404: "NoSuchResource", 405: "MethodNotAllowed"}.get(error.status_code, "InvalidRequest")
         headers = {"allow": ", ".join(sorted(_methods_of(app, request)))} if error.status_code == 405 else {}
-        return problem_response(error.status_code, code, str(error.detail), headers)
+        return problem_response(error.status_code, code, _DETAILS.get(error.detail, str(error.detail)), headers)
 
 
 def _methods_of(app: FastAPI, request: Request) -> set[str]:

@@ -32,12 +32,15 @@ def test_with_the_service_running(service: Service) -> None:
     account = who(service, keys)
     assert re.fullmatch(r"\d{12}", account)
     assert account in created
-    assert [f"{account} {keys['key']}"] == service.cns("account", "show", account).stdout.splitlines()
+    service.cns("account", "user", "add", account, "ada")
+    shown = dict(line.split(maxsplit=1) for line in service.cns("account", "show", account).stdout.splitlines())
+    assert (shown["account"], shown["users"], shown["root"]) == (account, "1", f"keys  {keys['key']}")
     printed = exports(created)
     assert tuple(printed) == (*KEYS, *PLACE)
     assert [printed[name] for name in PLACE] == [service.environment[name] for name in PLACE], "of the running service"
     listed = service.cns("account", "list").stdout.splitlines()
-    assert f"{account} {keys['key']}" in listed
+    assert listed[0].split() == ["account", "created", "users", "name", "password", "root", "keys"]
+    assert any(re.fullmatch(rf"{account}  \S{{24}} +1 +- +no +{keys['key']}", line) for line in listed)
     assert any(service.environment["AWS_ACCESS_KEY_ID"] in line for line in listed)
     assert all(keys["secret"] not in line for line in listed)
 
@@ -59,7 +62,7 @@ def test_with_the_service_stopped(tmp_path: Path) -> None:
     created = cns("account", "create", "--data", data).stdout
     assert tuple(exports(created)) == (*KEYS, *PLACE)
     keys = keys_in(created)
-    (line,) = cns("account", "list", "--data", data).stdout.splitlines()
+    _, line = cns("account", "list", "--data", data).stdout.splitlines()
     account = line.partition(" ")[0]
     renewed = keys_in(cns("account", "rotate", account, "--data", data).stdout)
     with running(data) as service:

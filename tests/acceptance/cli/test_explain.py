@@ -87,7 +87,7 @@ def test_one_message_and_what_became_of_it_for_each_subscription(
 
     text = cns_explain(service, published).stdout
     assert "5 subscriptions: 1 delivered, 1 dead-lettered, 1 dropped, 1 waiting, 1 filtered" in text
-    assert "attempt 1 (first): status 500 after" in text and "attempt 2 is due at" in text
+    assert "attempt 1 (first): failed (status 500) after" in text and "attempt 2 is due at" in text
     words = "all attempts are spent: the endpoint answered with an error (spent:status)"
     assert f"to the dead-letter queue {arn_of(sqs, dead)}: {words}" in text
     (alone,) = explained(service, published, "--subscription", filtered)["lives"]
@@ -129,7 +129,10 @@ def test_which_key_was_not_met_is_known_when_the_message_is_gone(service: Servic
     explanation = explained(service, published)
     assert explanation["text_in"] == "" and explanation["accepted"]["jobs"] == 0
     assert histories(explanation)[arn]["fate"] == "filtered"
-    assert histories(explanation)[arn]["reason"] == "key `size` of its policy was not met"
+    assert (
+        histories(explanation)[arn]["reason"]
+        == "key `size` of its policy was not met; it asks now for one of [exists true]"
+    )
 
 
 def test_a_confirmation_and_a_text_message_are_explained_too(service: Service, sns: Any) -> None:

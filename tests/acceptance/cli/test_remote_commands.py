@@ -15,6 +15,7 @@ import pytest
 from lab.harness import commands
 from lab.harness.processes import BIN
 from lab.harness.service import REGION, Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.cli.command_runs import run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -82,6 +83,45 @@ def test_a_topic_by_commands(cns: Run, new_name: Callable[[], str]) -> None:
     assert name in [json.loads(line)["topic"] for line in cns("topic", "list", "--json").stdout.splitlines()]
     assert cns("topic", "delete", name).returncode == 0
     assert cns("publish", name, "lost").returncode == 1
+
+
+def test_a_message_of_a_topic_is_looked_at_without_its_envelope(cns: Run, new_name: Callable[[], str]) -> None:
+    queue, topic = new_name(), new_name()
+    arn = json.loads(cns("queue", "create", queue, "--json").stdout)["arn"]
+    cns("topic", "create", topic)
+    assert cns("topic", "subscribe", topic, "sqs", arn, "--allow").returncode == 0
+    cns("publish", topic, "it rains")
+    cns("queue", "send", queue, '{"message": "bare"}')
+    wait_until(lambda: len(cns("queue", "peek", queue).stdout.split("visible")) == 3, lambda: "two messages")
+    title, *lines = cns("queue", "peek", queue, "--unwrap").stdout.splitlines()
+    assert title.split() == ["sent", "state", "receives", "message", "id", "body"]
+    bodies = {line[title.index("body") :] for line in lines}
+    assert bodies == {"it rains", '{"message": "bare"}'}
+    assert {
+        json.loads(line)["body"] for line in cns("queue", "peek", queue, "--unwrap", "--json").stdout.splitlines()
+    } == bodies
+
+
+def test_a_shell_completes_names(cns: Run, new_name: Callable[[], str]) -> None:
+    queue, topic = new_name(), new_name()
+    cns("queue", "create", queue)
+    cns("topic", "create", topic)
+
+    def completed(words: str, **more: str) -> list[str]:
+        count = str(len(words.split(" ")) - 1)
+        done = cns(_CNS_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=count, **more)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.split()
+
+    assert completed(f"cns queue show {queue[:-1]}") == [queue]
+    assert queue in completed("cns dead-letters show ") and topic in completed("cns publish ")
+    assert completed(f"cns subscriptions list {topic}") == [topic]
+    for wrong in (
+        {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"},
+        {"AWS_SECRET_ACCESS_KEY": "wrong"},
+        {"AWS_ENDPOINT_URL": ""},
+    ):
+        assert completed(f"cns queue show {queue}", **wrong) == []
 
 
 @pytest.mark.extended

@@ -179,8 +179,7 @@ def test_what_is_refused(service: Service, add: Callable[[], User]) -> None:
 @pytest.mark.extended
 def test_with_the_service_stopped(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    cns("account", "create", "--data", data)
-    account = cns("account", "list", "--data", data).stdout.split()[0]
+    account = json.loads(cns("account", "create", "--data", data, "--json").stdout)["account"]
     keys = keys_in(cns("account", "user", "add", account, "alice", "--data", data).stdout)
     other = keys_in(cns("account", "user", "add", account, "bob", "--data", data).stdout)
     cns("account", "user", "disable", account, "bob", "--data", data)

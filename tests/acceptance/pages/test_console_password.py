@@ -67,7 +67,7 @@ def test_an_account_with_name_password_key_and_queues(own: Up, browser: Callable
     set_password(own.data, account, PASSWORD)
     found = shown(own, account)
     assert (found["name"], found["hasPassword"], found["keyIds"]) == ("Ada Lovelace", True, [keys["key"]])
-    assert "owner: Ada Lovelace has a password" in own.cns("account", "list").stdout
+    assert "Ada Lovelace  yes" in own.cns("account", "list").stdout
 
     for queue in ("orders", "invoices"):
         sqs.create_queue(QueueName=queue)

@@ -90,7 +90,7 @@ def spent(scene: Scene) -> str:
 CAUSES: dict[Callable[[Scene], str], str] = {
     no_policy: "No policy: the queue does not allow the topic to send.",
     no_queue: "No such queue.",
-    filtered: "Key <code>kind</code> of its policy was not met.",
+    filtered: "Key <code>kind</code> of its policy was not met; it asks now for one of [",
     unconfirmed: "Unconfirmed: the endpoint had not confirmed the subscription.",
     down: "The endpoint is down: no connection.",
     throttled: "Throttled: 1 a second, ",
@@ -139,10 +139,10 @@ def test_a_topic_and_a_subscription_lead_to_their_messages(
     clicks.click(f"/ui/topics/{name}/subscriptions/{identifier}")
     wait_until(lambda: clicks.has(message), clicks.page)
     clicks.click(message)
-    wait_until(lambda: "attempt 1 (first): taken 200" in clicks.page(), clicks.page)
+    wait_until(lambda: "attempt 1 (first): accepted 200" in clicks.page(), clicks.page)
     topic.request_subscription("email", "reader@example.com")
     alone = Clicks(person, f"{message}?subscription={subscription}").page()
-    assert "taken 200" in alone and "reader@example.com" not in alone
+    assert "accepted 200" in alone and "reader@example.com" not in alone
     elsewhere = subscription.replace(name, "another-topic")
     for wrong, status in ((elsewhere, 404), ("moon", 400), ("arn:" * 200, 400)):
         assert person.http.get(message, params={"subscription": wrong}).status_code == status

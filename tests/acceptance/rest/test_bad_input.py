@@ -57,6 +57,7 @@ def test_credentials_of_http_basic_that_are_none(nobody: httpx.Client, credentia
 def test_a_wrong_method_is_told_the_right_ones(http: httpx.Client, account: str) -> None:
     refused = http.patch(f"/accounts/{account}/queues")
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, POST")
+    assert "the header Allow" in refused.json()["detail"]
 
 
 def test_a_body_that_is_not_said_to_be_json(http: httpx.Client, account: str) -> None:

@@ -49,14 +49,14 @@ NOW_MET = f"{NOT_MET}; its present policy accepts the message"
 OF_BODIES = "by its present policy: its policy looks at the body, which"
 INVALID = "invalid_attributes: its policy looks"
 FOR_NONE = "no subscription was to get the message when it was accepted"
-NOWHERE = "no event is about it, and no queue has a job for it"
+NOWHERE = "no event is about it, and no delivery waits"
 
 
 @pytest.mark.parametrize(
     "policy, scope, event, stored, status, reason",
     [
         (PAID, "", filtered(1, s1="kind"), NEW, FILTERED, IN_VAIN),
-        (PAID, "", filtered(1, s1="kind"), None, FILTERED, NOT_MET),
+        (PAID, "", filtered(1, s1="kind"), None, FILTERED, f'{NOT_MET}; it asks now for one of ["paid"]'),
         ('{"kind":["new"]}', "", filtered(1, s1="kind"), NEW, FILTERED, NOW_MET),
         (PAID, "", filtered(900), NEW, FILTERED, f"by its present policy: {IN_VAIN}"),
         (PAID, "", filtered(900), None, UNKNOWN, TOO_MANY),
@@ -128,9 +128,9 @@ async def test_why_attempts_failed(fixture: ExplainFixture, arn: str) -> None:
         replace(dropped(arn, "dead_letter_queue_refused:queue"), reason="AccessDenied: queue policy denies topic t"),
     )
     text = render(await fixture.explain())
-    assert "attempt 1 (first): status 500 after 8 ms: Internal Server Error: disk full\n" in text
-    assert "attempt 2 (backoff): queue after 8 ms: QueueDoesNotExist: The specified queue …\n" in text
-    assert "attempt 3 (backoff): timeout after 8 ms\n" in text
+    assert "attempt 1 (first): failed (status 500) after 8 ms: Internal Server Error: disk full\n" in text
+    assert "attempt 2 (backoff): failed (queue) after 8 ms: QueueDoesNotExist: The specified queue …\n" in text
+    assert "attempt 3 (backoff): failed (timeout) after 8 ms\n" in text
     words = "lost: no policy: the queue does not allow the topic to send, and the dead-letter queue refused it"
     assert f"dropped: {words} (dead_letter_queue_refused:queue): AccessDenied: queue policy denies topic t" in text
 

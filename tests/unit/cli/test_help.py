@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cns_cli.main import COMMANDS, app
+from cns_cli.main import COMMANDS, PANELS, app
 from cns_receiver.behaviour import Behaviour
 from lab.harness import commands
 
@@ -75,6 +75,15 @@ def test_each_way_to_make_the_receiver_fail_is_where_one_looks(where: str) -> No
 def test_help_is_found_where_it_is_looked_for(words: tuple[str, ...], said: str) -> None:
     done = commands.run(*words)
     assert (done.returncode, said in done.stdout) == (0, True), done
+
+
+def test_help_lists_commands_by_task_and_shows_no_type_of_a_flag() -> None:
+    shown = commands.run("--help").stdout
+    places = [shown.index(text) for first, panel in PANELS.items() for text in (f" {panel} ─", f"│ {first} ")]
+    assert places == sorted(places)
+    tail = commands.run("queue", "tail", "--help").stdout
+    assert "--unwrap" in tail and "bool" not in shown + tail
+    assert "Example" not in commands.run("queue", "--help").stdout
 
 
 @pytest.mark.parametrize("words", [("queu",), ("help", "queu"), ("queu", "list")])

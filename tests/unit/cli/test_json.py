@@ -73,7 +73,8 @@ def test_commands_on_a_data_directory(tmp_path: Path, monkeypatch: pytest.Monkey
     data = tmp_path / "data"
     (made,) = printed(data, "account create")
     account = made["account"]
-    assert printed(data, "account list")[0]["keyIds"] == [made["keyId"]]
+    (shown,) = printed(data, "account list")
+    assert (shown["keyIds"], shown["users"]) == ([made["keyId"]], 0)
     (rotated,) = printed(data, "account rotate", account)
     assert printed(data, "account show", account)[0]["keyIds"] == [rotated["keyId"]]
     (user,) = printed(data, "account user add", account, "alice")
@@ -88,9 +89,16 @@ def test_commands_on_a_data_directory(tmp_path: Path, monkeypatch: pytest.Monkey
     printed(data, "account user key delete", account, "alice", second["keyId"])
     printed(data, "account user delete", account, "alice")
     assert printed(data, "account user list", account) == []
+    bob = printed(data, "account user add", account, "bob")[0]["user"]
+    assert (bob, printed(data, "account show", account)[0]["users"]) == ("bob", 1)
     assert printed(data, "operator token")[0]["expiresAt"] > made_at(data)
     assert printed(data, "sms opt-out", "+14155550100") == [{"account": account, "optedOut": "+14155550100"}]
-    (opted,) = printed(data, "activity", "--action", "OptOut")
+    assert printed(data, "sms opt-out", "+14155550101", "--account", account)[0]["account"] == account
+    assert [one["optedOut"] for one in printed(data, "sms list")] == ["+14155550100", "+14155550101"]
+    assert printed(data, "sms opt-in", "+14155550101") == [{"account": account, "optedIn": "+14155550101"}]
+    assert [one["optedOut"] for one in printed(data, "sms list")] == ["+14155550100"]
+    assert RUN.invoke(app, ["sms", "opt-in", "415", "--data", str(data)]).exit_code == 1
+    opted, _ = printed(data, "activity", "--action", "OptOut")
     assert (opted["target"], opted["detail"]) == (account, "number that ends in 0100")
     assert printed(data, "outbox list") == []
     (act,) = printed(data, "activity", "--action", "AddUserKey")

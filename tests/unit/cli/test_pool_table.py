@@ -6,7 +6,13 @@ import pytest
 
 from cns_backend.stores.contract import ProcessReport
 from cns_cli.delivery.pool_table import table
-from cns_common.metrics.catalogue import CLOCK_OFFSET_SECONDS, CLOCK_RECEIVES_REFUSED
+from cns_common.metrics.catalogue import CIRCUIT_BREAKERS_OPEN, CLOCK_OFFSET_SECONDS, CLOCK_RECEIVES_REFUSED
+
+
+def test_gauges_are_listed_when_asked_for() -> None:
+    report = ProcessReport("m/worker-1", "worker", (), (CIRCUIT_BREAKERS_OPEN.sample(2),))
+    plain, full = [" ".join(table([report], gauges=gauges)) for gauges in (False, True)]
+    assert (CIRCUIT_BREAKERS_OPEN.name in plain, CIRCUIT_BREAKERS_OPEN.name in full) == (False, True)
 
 
 @pytest.mark.parametrize(
