@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -17,7 +18,7 @@ from cns_backend.optional_dependencies import extra_missing
 from cns_cli.examples import epilog
 from cns_cli.streams import discard_output, flushed_output, is_unwritten_output, prepare_streams
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_common.errors import EXIT_USAGE, StartError
+from cns_common.errors import EXIT_SETTINGS_WRONG, EXIT_USAGE, StartError
 
 COMMANDS = {
     "up": "cns_cli.service.up:up",
@@ -182,10 +183,15 @@ def main() -> None:
     except StartError as error:
         _end(error)
     except OSError as error:
-        if not is_unwritten_output(error):
-            raise
-        discard_output()
-        _end(StartError(f"cannot write: {error.strerror}", EXIT_DATA_UNUSABLE))
+        if is_unwritten_output(error):
+            discard_output()
+            _end(StartError(f"cannot write: {error.strerror}", EXIT_DATA_UNUSABLE))
+        from cns_common.tls import ca_bundle_fault
+
+        trusted = os.environ.get("SSL_CERT_FILE")  # noqa: TID251  # httpx reads it, no setting
+        if trusted and (fault := ca_bundle_fault(Path(trusted))):
+            _end(StartError(f"SSL_CERT_FILE={trusted}: {fault}", EXIT_SETTINGS_WRONG))
+        raise
 
 
 def _without_help(words: list[str]) -> list[str]:

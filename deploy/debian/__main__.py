@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--date", type=int, default=0, help="seconds since 1970 of all files")
     parser.add_argument("--maintainer", default="root <root@localhost>", help="Name <address>")
     given = parser.parse_args(words)
+    os.umask(0o022)  # the directories are of the package, whose users read them
     try:
         wheels = [given.wheel] if given.wheel else sorted((ROOT / "build" / "dist").glob("cns_cqs-*.whl"))
         if not wheels:

@@ -25,7 +25,7 @@ PLATFORM = "manylinux_2_28"
 PROGRAM = Path("opt/cns")
 PROGRAMS = {"cns": "cns_cli.main", "celery": "celery.__main__"}
 """The commands in /opt/cns/bin, and the modules of their `main`; celery is there with the lock `cluster`."""
-UNITS = Path("lib/systemd/system")
+UNITS = Path("usr/lib/systemd/system")
 SCRIPTS = ("postinst", "prerm", "postrm")
 CONFFILE = Path("etc/cns/cns.env")
 DOCUMENTATION = Path("usr/share/doc/cns")

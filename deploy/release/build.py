@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,11 +121,10 @@ def _git(*words: str | Path) -> str:
 
 
 def _run(*words: str | Path, directory: Path = ROOT, environment: dict[str, str] | None = None) -> str:
-    """The output of a program. Raises Failure with what it said if it fails."""
-    command: Sequence[str | Path] = words
-    done = subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
-    )
+    """The output of a program; the modes of its files are the same for every caller. Raises Failure with what it said
+    if it fails."""
+    inherited = {**os.environ, **(environment or {})}
+    done = subprocess.run(words, cwd=directory, capture_output=True, text=True, check=False, env=inherited, umask=0o022)
     if done.returncode:
         raise Failure(f"{' '.join(map(str, words[:3]))} failed: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout.strip()

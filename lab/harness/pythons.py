@@ -36,7 +36,7 @@ def make(version: str) -> None:
     if python is None:
         return
     target, uv = environment(version), Path(sys.executable).parent / "uv"
-    subprocess.run([uv, "venv", "--quiet", "--clear", "--python", python, target], check=True)
+    subprocess.run([python, "-m", "venv", "--clear", target], check=True)  # with pip, which builds the wheel for tests
     install = (uv, "pip", "install", "--quiet", "--python", target, "--no-build-isolation", "--no-deps")
     for lock in LOCKS:
         subprocess.run([*install, "--require-hashes", "-r", ROOT / "requirements" / f"{lock}.lock"], check=True)

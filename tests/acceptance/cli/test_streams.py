@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,3 +66,15 @@ def test_characters_that_the_terminal_lacks(cns_queue: Run, sqs: Any, queue: str
     assert rb"\xe9 \U0001f600" in cns_queue("peek", name, PYTHONIOENCODING="ascii").stdout
     shown = cns_queue("peek", name, "--json", PYTHONIOENCODING="ascii").stdout
     assert json.loads(shown.decode("ascii"))["body"] == "é 😀"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(None, "it cannot be read: No such file or directory"), ("-", "this is no PEM file of certificates")],
+)
+def test_authorities_that_cannot_be_read(cns_queue: Run, tmp_path: Path, text: str | None, said: str) -> None:
+    trusted = tmp_path / "authorities.pem"
+    if text:
+        trusted.write_text(text)
+    refused = cns_queue("list", SSL_CERT_FILE=str(trusted))
+    assert (refused.returncode, refused.stderr.decode()) == (71, f"cns: SSL_CERT_FILE={trusted}: {said}\n")

@@ -96,7 +96,7 @@ def test_installed_upgraded_and_purged(deb: Path, root: Path) -> None:
     key = root / "etc/cns/first-key"
     assert (key.stat().st_uid, key.stat().st_gid, stat.S_IMODE(key.stat().st_mode)) == (0, int(gid), 0o620)
     assert "systemctl enable --now cns" in said and "cat /etc/cns/first-key" in said
-    unit = (root / "lib/systemd/system/cns.service").read_text()
+    unit = (root / "usr/lib/systemd/system/cns.service").read_text()
     assert "EnvironmentFile=-/etc/cns/cns.env" in unit
     assert (root / unit.partition("ExecStart=/")[2].split()[0]).exists()
     made = subprocess.run(

@@ -22,13 +22,13 @@ pytestmark = pytest.mark.extended
 
 
 def test_two_releases_of_a_commit_are_the_same(tmp_path: Path) -> None:
-    """Of clones in directories of other names; what is in the work tree has no part in it."""
+    """Of clones in directories of other names, by users with other umasks; the work tree has no part in it."""
     subprocess.run(["make", f"{BILLS}.done"], cwd=ROOT, check=True, env={**os.environ, "MAKEFLAGS": ""})
     sums = []
-    for name in ("first", "a-second-one"):
+    for name, umask in (("first", 0o022), ("a-second-one", 0o077)):
         clone = tmp_path / name / "clone"
-        subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, clone], check=True)
-        done = released(clone, "--unreleased")
+        subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, clone], check=True, umask=umask)
+        done = released(clone, umask)
         assert done.returncode == 0, done.stderr
         files = clone / "build" / "release"
         sums.append((files / "SHA256SUMS").read_text())
@@ -37,14 +37,14 @@ def test_two_releases_of_a_commit_are_the_same(tmp_path: Path) -> None:
     kinds = {Path(line.split()[1]).suffix for line in sums[0].splitlines()}
     assert kinds == {".gz", ".whl", ".deb", ".json", ".md"}
     (clone / "README.md").write_text("changed")
-    done = released(clone, "--unreleased")
+    done = released(clone)
     assert (done.returncode, "not committed" in done.stderr) == (1, True)
 
 
-def released(clone: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "deploy.release", "--bills", str(ROOT / BILLS), *words]
+def released(clone: Path, umask: int = -1) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "deploy.release", "--bills", str(ROOT / BILLS), "--unreleased"]
     environment = {**os.environ, "PYTHONPATH": str(clone)}
-    return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False, umask=umask)
 
 
 def test_two_builds_are_the_same(tmp_path: Path) -> None:
