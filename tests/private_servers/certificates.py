@@ -22,14 +22,12 @@ class Authority:
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name(f"a test's authority {uuid.uuid4().hex}")  # OpenSSL takes two of one name for the same
-        constraints = x509.BasicConstraints(ca=True, path_length=0)
-        builder = _builder(self._name, self._name, self._key).add_extension(constraints, critical=True)
-        self.file = self._write(name, builder)
+        self.file = self._write(name, self._builder(self._name, self._key))
 
     def issue(self, name: str, subject: x509.Name, *names: x509.GeneralName) -> tuple[Path, Path]:
         """The files `NAME.pem` and `NAME.key`."""
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(subject, self._name, key)
+        builder = self._builder(subject, key)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         key_file = self._directory / f"{name}.key"
@@ -41,10 +39,39 @@ class Authority:
         """The same, for localhost and these names."""
         return self.issue(name, _name("localhost"), *_NAMES, *map(x509.DNSName, names))
 
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=DAYS))
+        )
+        return with_extensions(builder, key, self._key)
+
     def _write(self, name: str, builder: x509.CertificateBuilder) -> Path:
         path = self._directory / f"{name}.pem"
         path.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         return path
+
+
+def with_extensions(
+    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, issuer_key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    """What RFC 5280 demands, and Python from 3.13 on. A certificate by its own key is an authority's."""
+    authority = key is issuer_key
+    others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+    usage = dict.fromkeys((*others, "encipher_only", "decipher_only"), False)
+    usage |= {"digital_signature": not authority, "key_cert_sign": authority, "crl_sign": authority}
+    return (
+        builder.add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
+        .add_extension(x509.KeyUsage(**usage), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+    )
 
 
 def make_certificates(directory: Path, *names: str) -> Path:
@@ -53,19 +80,6 @@ def make_certificates(directory: Path, *names: str) -> Path:
     authority = Authority(directory)
     authority.issue_server("server", *names)
     return authority.file
-
-
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=DAYS))
-    )
 
 
 def _name(text: str) -> x509.Name:

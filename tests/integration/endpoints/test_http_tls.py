@@ -21,6 +21,7 @@ from cns_common.errors import StartError
 from cns_common.tls import client_context
 from cns_workers.consumers.retry_decision import judge
 from tests.integration.endpoints.http_endpoints import OK, answer_with, post, serve_endpoint
+from tests.private_servers.certificates import with_extensions
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -50,8 +51,8 @@ def issue(
         .serial_number(x509.random_serial_number())
         .not_valid_before(NOW - 2 * DAY)
         .not_valid_after(until)
-        .add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
     )
+    builder = with_extensions(builder, key, issuer.key)
     if hosts:
         builder = builder.add_extension(x509.SubjectAlternativeName([_name(host) for host in hosts]), critical=False)
     return IssuedCertificate(builder.sign(issuer.key, hashes.SHA256()), key)
