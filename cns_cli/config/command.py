@@ -28,7 +28,9 @@ from cns_common.errors import EXIT_USAGE, RequestError
 EXIT_DIFFERENT = 1
 Result = TypeVar("Result")
 
-app = typer.Typer(help="A file of queues, topics and subscriptions.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="A file of queues, topics, subscriptions and accounts.", no_args_is_help=True, add_completion=False
+)
 
 FileName = Annotated[str, typer.Argument(metavar="FILE", help="YAML or JSON; - reads standard input.")]
 Prune = Annotated[bool, typer.Option("--prune", help="Also delete what the file does not have.")]
@@ -58,10 +60,12 @@ def apply(
         document = read_file(file)
         made = await target.plan_accounts(document)
         planned = await target.plan_resources(document, prune=prune)
-        _confirm([one.change for one in planned if one.change.action == "delete"], yes=yes)
+        deleted = [one.change for one in planned if one.change.action == "delete"]
+        _confirm(deleted, yes=yes)
         await run_steps(made, done)
-        if made:  # their keys are known now
-            planned = await target.plan_resources(document, prune=prune)
+        if made:  # their keys are known now; what somebody else made meanwhile stays
+            again = await target.plan_resources(document, prune=prune)
+            planned = [one for one in again if one.change.action != "delete" or one.change in deleted]
         await run_steps(planned, done)
 
     def done(change: Change) -> None:
