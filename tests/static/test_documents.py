@@ -47,6 +47,14 @@ def test_every_guide_is_in_the_list_and_in_the_navigation() -> None:
     assert guides == listed == shown
 
 
+def test_what_a_reader_pastes_asks_nothing() -> None:
+    """A question at the terminal would take the next pasted line for its answer."""
+    for page in (ROOT / "docs" / "guides").glob("*.md"):
+        typed = "".join(re.findall(r"^```sh\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL))
+        asked = re.findall(r"^cns (?:queue|topic) (?:delete|purge) (?!--yes).*", typed, re.MULTILINE)
+        assert not asked, page.name
+
+
 def test_the_comparison_names_the_rivals() -> None:
     text = (ROOT / "docs" / "comparison.md").read_text()
     named = ("ActiveMQ", "RabbitMQ", "MSMQ", "Kafka", "Amazon SQS", "Azure Queue")  # by seed 001
