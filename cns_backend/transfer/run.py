@@ -68,6 +68,7 @@ async def _migrate(places: Places, ask: Ask, show: Show) -> Moved:
             if not progress.has(ALONE):
                 await _check_stores(places, cassandra, move, leaving)
             ask(await leaving.count_messages(), move)
+            began_s = time.monotonic()  # the caller may have thought about it
             with nullcontext() if places.to_cluster else places.locked():  # no service begins in the target
                 await _begin(places, cassandra, move, progress, leaving)
                 if not progress.has(RECORDS):

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -302,6 +303,20 @@ async def test_a_refused_question_changes_nothing(
     assert sorted(source.parent.rglob("*")) == files
     async with opened(embedded(source)):
         pass
+
+
+@pytest.mark.usefixtures("cassandra")
+async def test_a_run_does_not_count_the_time_of_its_question(
+    source: Path, cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+
+    def ask(_messages: int, _move: object) -> None:
+        now_s[0] += 1_000
+
+    places = Places(source, cluster(source.parent, cassandra_address), to_cluster=True)
+    assert (await run.migrate(places, ask, quiet)).seconds == 0
 
 
 async def first_row(cassandra: Cassandra) -> str:
