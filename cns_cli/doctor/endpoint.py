@@ -20,7 +20,7 @@ from cns.endpoints.outcome import Cause
 from cns_backend.metrics_token import CHALLENGE, request_headers
 from cns_backend.urls import address_of
 from cns_cli.doctor.findings import CheckResult, Level, ok, problem, warning
-from cns_cli.overview.metrics import HOW_TO_SEE
+from cns_cli.overview.metrics import HOW_TO_SEE, SAME_SETTINGS, other_store
 from cns_cli.remote.connection import StoredProfile
 from cns_common.configuration.settings import Settings
 
@@ -63,6 +63,8 @@ def check_endpoint(settings: Settings, client: StoredProfile, *, named: bool) ->
     else:
         form = "embedded" if "cns_store_commits_total" in metrics.text else "cluster"
         answer.findings.append(ok("endpoint", f"{url} answers, {form} form, version {_version(metrics.text)}"))
+        if other := other_store(settings, form):
+            answer.findings.append(warning("settings", other, SAME_SETTINGS))
     answer.findings.append(_health(health))
     answer.findings.append(_clock(health))
     answer.findings += _client(settings, client, url)

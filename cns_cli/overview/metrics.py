@@ -23,6 +23,7 @@ HOW_TO_SEE = (
     "set CNS_METRICS_TOKEN as the service has it, which other machines are sent over https only, "
     "or run the command with its data directory"
 )
+SAME_SETTINGS = "export CNS_STORE, CNS_CASSANDRA and CNS_REDIS as the service has them"
 _Labels = tuple[tuple[str, str], ...]
 
 
@@ -85,6 +86,13 @@ class ServiceReader:
             return httpx.get(f"{self.url}{path}", headers=self._headers, timeout=TIMEOUT_S, verify=self._verify)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:  # the last of a host that is no name
             raise ServiceUnreachable(f"{self.url} does not answer: {error}") from None
+
+
+def other_store(settings: Settings, form: str) -> str:
+    """Why the store of these settings is not that of a service of this form, embedded or cluster; '' if it may be."""
+    if (form == "embedded") == (settings.store == "embedded"):
+        return ""
+    return f"the service is of the {form} form, but CNS_STORE is {settings.store} here: commands read another store"
 
 
 def read_page(text: str) -> MetricsPage:

@@ -17,7 +17,7 @@ from cns_backend.services import queue_service
 from cns_cli.doctor.inventory import places, queue_names, topic_arns
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json, print_table
-from cns_cli.overview.metrics import MetricsPage, ServiceReader, ServiceUnreachable
+from cns_cli.overview.metrics import SAME_SETTINGS, MetricsPage, ServiceReader, ServiceUnreachable, other_store
 from cns_cli.progress import Steps, open_steps
 from cns_cli.remote.connection import EXIT_UNREACHABLE, Region, Url
 from cns_cli.store_access import open_service_backend
@@ -112,8 +112,11 @@ async def _collect(settings: Settings, reader: ServiceReader, region: str, shown
         page = await asyncio.to_thread(reader.page)
     except ServiceUnreachable as error:
         faults.append(str(error))
+    form = settings.store if page is None else "embedded" if page.samples.get(STORE_COMMITS.name) else "cluster"
     contents = None
-    if settings.store == "cassandra" or (settings.data / STORE_FILE).exists():
+    if page is not None and (other := other_store(settings, form)):
+        faults.append(f"{other}: {SAME_SETTINGS}")
+    elif settings.store == "cassandra" or (settings.data / STORE_FILE).exists():
         try:
             with open_steps("counting") as steps:
                 contents = await _contents(settings, [region], shown, steps)
@@ -121,7 +124,7 @@ async def _collect(settings: Settings, reader: ServiceReader, region: str, shown
             faults.append(str(error))
     return Status(
         url=reader.url,
-        form=settings.store if page is None else "embedded" if page.samples.get(STORE_COMMITS.name) else "cluster",
+        form=form,
         version=None if page is None else page.label(BUILD_INFO, "version"),
         health=health,
         open_breakers=None if page is None else round(page.total(CIRCUIT_BREAKERS_OPEN)),

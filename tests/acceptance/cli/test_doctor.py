@@ -118,6 +118,9 @@ def test_keys_and_endpoint(service: Up) -> None:
     assert f"export AWS_ENDPOINT_URL={service.url}" in [one["mend"] for one in found["client"]]
     code, found = examine(service, "--url", "http://127.0.0.1:1")
     assert (code, levels(found, "endpoint")) == (1, {"problem"})
+    other = {"CNS_STORE": "cassandra", "CNS_CASSANDRA": "127.0.0.1:1", "CNS_PORT": service.url.rpartition(":")[2]}
+    _, found = examine(service, **other)
+    assert "CNS_STORE is cassandra here" in found["settings"][0]["text"]
 
 
 def test_without_a_running_service(tmp_path: Path) -> None:

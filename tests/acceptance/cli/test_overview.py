@@ -47,6 +47,13 @@ def test_status(service: Up) -> None:
     assert [line for line in lines if line.startswith("process     api (pid")]
 
 
+def test_status_of_a_service_of_the_other_form_reads_no_store(service: Up) -> None:
+    other = {"CNS_STORE": "cassandra", "CNS_CASSANDRA": "127.0.0.1:1", "CNS_PORT": service.url.rpartition(":")[2]}
+    done = run(service, "status", "--data", service.data, **other)
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+    assert "embedded form, but CNS_STORE is cassandra here" in done.stderr and "queues" not in done.stdout
+
+
 def test_status_without_a_service(tmp_path: Path) -> None:
     cns("account", "create", "--data", tmp_path / "data")
     environment = {**plain_environment(), "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
