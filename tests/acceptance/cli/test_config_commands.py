@@ -14,6 +14,7 @@ from lab.harness.ports import free_port
 from lab.harness.running import Up, running
 from tests.acceptance.cli.command_runs import run
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "declarative.yaml"
 FILE = """
 queues:
   orders: {attributes: {VisibilityTimeout: 60}, tags: {team: shop}}
@@ -27,6 +28,14 @@ def service(tmp_path: Path) -> Iterator[Up]:
     """One whose account has nothing else: --prune deletes what it has."""
     with running(tmp_path / "data") as started:
         yield started
+
+
+def test_the_example_makes_what_the_doctor_finds_well(service: Up) -> None:
+    applied = run(service, "config", "apply", EXAMPLE)
+    assert applied.returncode == 0, applied.stderr
+    examined = run(service, "doctor", "--json", "--data", service.data)
+    assert [one for one in json.loads(examined.stdout)["findings"] if one["level"] == "problem"] == []
+    assert run(service, "config", "diff", EXAMPLE).stdout == ""
 
 
 def test_apply_diff_export_and_prune(service: Up, tmp_path: Path) -> None:
