@@ -97,7 +97,7 @@ class Worker:
         context.audit.close()
         if context.spans is not None:
             await wait_at_most(CLOSE_S_MAX, "spans.close", in_daemon(context.spans.close))
-        log.info("worker.stopped", roles=self.names, **drained._asdict())
+        log.info("worker.stopped", roles=[*map(str, self.names)], **drained._asdict())
 
     async def _report(self) -> None:
         context = self._context
