@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from deploy.images.__main__ import main
 from tests.wheel import FOLDERS
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +33,12 @@ def test_every_package_of_the_wheel_is_in_the_image() -> None:
 def test_it_runs_as_a_user_and_says_whether_it_is_well() -> None:
     assert re.search(r"^USER cns$", DOCKERFILE, re.MULTILINE)
     assert re.search(r"^HEALTHCHECK ", DOCKERFILE, re.MULTILINE)
+
+
+def test_what_building_takes_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert main(["cns"]) == 1
+    assert "apt-get install podman debootstrap" in capsys.readouterr().err
 
 
 def test_every_model_of_botocore_that_is_loaded_is_kept() -> None:
