@@ -72,11 +72,11 @@ def top(
         sys.exit(0)
 
 
-def _looks(settings: Settings, url: str, interval: float, rows: int) -> Iterator[TopView]:
-    """Yield a snapshot after each interval. The key `q` on a terminal ends it."""
+def _looks(settings: Settings, url: str, interval: float, rows: int, *, live: bool) -> Iterator[TopView]:
+    """Yield a snapshot after each interval. In the live view the key `q` on a terminal ends it."""
     reader, tail = ServiceReader(settings, url), EventTail(settings.events_path)
     before, begin = reader.page(), time.monotonic()
-    while not _quit_within(interval):
+    while not _quit_within(interval, keys=live and sys.stdin is not None and sys.stdin.isatty()):
         now, end = reader.page(), time.monotonic()
         events, seconds = tail.look(), end - begin
         yield TopView(
@@ -90,19 +90,18 @@ def _looks(settings: Settings, url: str, interval: float, rows: int) -> Iterator
         before, begin = now, end
 
 
-def _quit_within(seconds: float) -> bool:
-    """Wait this long. Returns whether `q` was pressed."""
+def _quit_within(seconds: float, *, keys: bool) -> bool:
+    """Wait this long. Returns whether `q` was pressed; without `keys` none is read."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        watched = [sys.stdin] if sys.stdin is not None and sys.stdin.isatty() else []
-        ready, _, _ = select.select(watched, [], [], left)
+        ready, _, _ = select.select([sys.stdin] if keys else [], [], [], left)
         if ready and os.read(sys.stdin.fileno(), 1) in (b"q", b"Q"):
             return True
     return False
 
 
 def _print_plain(settings: Settings, url: str, interval: float, rows: int, *, once: bool, json: bool) -> None:
-    for view in _looks(settings, url, interval, rows):
+    for view in _looks(settings, url, interval, rows, live=False):
         if json:
             print_json([view])
         else:
@@ -117,7 +116,7 @@ def _print_plain(settings: Settings, url: str, interval: float, rows: int, *, on
 def _show_live(settings: Settings, url: str, interval: float, rows: int) -> None:
     with _keys_at_once(), Live(console=Console(), screen=True, auto_refresh=False) as live:
         live.update(Text("waiting for the first snapshot; q ends"), refresh=True)
-        for view in _looks(settings, url, interval, rows):
+        for view in _looks(settings, url, interval, rows, live=True):
             live.update(_screen(view), refresh=True)
 
 

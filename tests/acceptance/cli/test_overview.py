@@ -74,6 +74,19 @@ def test_top_prints_plain_lines_once(service: Up) -> None:
     assert (away.returncode, away.stderr.count("\n")) == (69, 1)
 
 
+def test_top_once_leaves_what_was_typed_to_the_shell(service: Up) -> None:
+    terminal, keyboard = pty.openpty()
+    os.write(terminal, b"queue\n")
+    words = ("top", "--once", "--interval", "0.1", "--url", service.url, "--data", str(service.data))
+    done = subprocess.run(
+        [BIN / "cns", *words], stdin=keyboard, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (done.returncode, done.stdout.startswith(f"{service.url} is green")) == (0, True), done.stderr
+    assert os.read(keyboard, 100) == b"queue\n"
+    os.close(keyboard)
+    os.close(terminal)
+
+
 def test_q_ends_the_live_view(service: Up) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
