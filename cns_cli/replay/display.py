@@ -32,12 +32,14 @@ def _bar(first_ms: int, until_ms: int) -> Iterator[Show]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
     with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("0 messages", total=max(until_ms - first_ms, 1))
+        total = max(until_ms - first_ms, 1)
+        task = bar.add_task("0 messages", total=total)
 
         def show(progress: Progress) -> None:
             bar.update(task, completed=progress.at_ms - first_ms, description=describe(progress))
 
         yield show
+        bar.update(task, completed=total)  # the last message is older than the end of the period
 
 
 def _lines() -> Show:

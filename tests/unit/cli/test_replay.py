@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Sequence
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,15 @@ def test_without_a_terminal_there_is_a_line_for_each_ten_thousand(capsys: pytest
     assert capsys.readouterr().err.splitlines() == [
         f"9000 of {read} messages, up to 1970-01-01T00:00:00.000Z" for read in (20_000, 30_000)
     ]
+
+
+def test_the_bar_of_a_replay_that_ended_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", terminal)
+    with progress_display(0, 10) as show:
+        show(Progress(id="i", command="c", since_ms=0, until_ms=10, read=3, sent=3, at_ms=8))
+    assert "100 %" in terminal.getvalue()
 
 
 class FullQueue:
