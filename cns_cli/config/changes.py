@@ -14,9 +14,8 @@ from typing import Literal
 import msgspec
 
 from cns_cli.config.document import Document
-from cns_cli.config.model import Contents
 from cns_cli.config.resources import Calls, Found, Kind
-from cns_cli.config.source import ConfigError, Refused, Source
+from cns_cli.config.source import ConfigError, Path, Refused, Source
 from cns_cli.config.wanted import POLICY, REDRIVE, Reader, Wanted, dead_letter_name
 from cns_cli.queue_policy import statement_for, with_statement
 from cns_common.errors import RequestError
@@ -55,27 +54,38 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 def read_parts(document: Document, calls_of: Callable[[str], Calls]) -> list[tuple[Reader, list[Wanted]]]:
-    """The resources of each account that the file names: of '' first, which is the caller's. Raises ConfigError with
-    all problems of the file."""
+    """The resources of each account that the file gives some: of '' first, which is the caller's. Raises ConfigError
+    with all problems of the file."""
     source, file, problems = document.source, document.file, [*document.problems]
-    parts: list[tuple[Reader, list[Wanted]]] = []
-    named: dict[str, Contents] = {} if file.accounts and not file.names_contents() else {"": file}
-    for number, contents in (named | file.accounts).items():
-        reader = Reader(source, calls_of(number), ("accounts", number) if number else ())
-        parts.append((reader, reader.read(contents)))
+    parts: dict[str, tuple[Reader, list[Wanted]]] = {}
+    for number, contents in {"": file, **file.accounts}.items():
+        if not contents.names_resources():
+            continue
+        base: Path = ("accounts", number) if number else ()
+        try:
+            calls = calls_of(number)
+        except RequestError as error:  # nothing says which account
+            problems.append(source.problem(base, error.message))
+            continue
+        if calls.account in parts:
+            problems.append(source.problem(base, "has resources at the top of the file, too: give them in one place"))
+        reader = Reader(source, calls, base)
+        parts[calls.account] = reader, reader.read(contents)
         problems += reader.problems
     if problems:
         raise ConfigError(source.name, problems)
-    return parts
+    return list(parts.values())
 
 
 async def plan_file(document: Document, calls_of: Callable[[str], Calls], *, prune: bool = False) -> list[Planned]:
-    """The changes that make queues, topics and subscriptions as the file says. Raises ConfigError."""
+    """The changes that make queues, topics and subscriptions as the file says: a subscription may be to the topic of an
+    account further down. Raises ConfigError."""
     planned: list[Planned] = []
     removals: list[Planned] = []
     for reader, wanted in read_parts(document, calls_of):
         planned += await _plan(document.source, wanted)
         removals += await _plan_removals(reader.kinds, wanted) if prune else []
+    planned.sort(key=lambda one: one.change.kind == "subscription")
     return planned + removals
 
 

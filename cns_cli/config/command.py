@@ -128,9 +128,11 @@ def _run(
     """Return the result of `work`. A file that cannot be used, and a refusal, end the command."""
 
     async def run_on_accounts() -> Result:
-        settings, clock = load_settings(data), Clock()
+        settings, clock, given = load_settings(data), Clock(), service.settings()
+        if not (service.url or service.profile):
+            given.url = ""  # AWS_ENDPOINT_URL may be another service, even one that was copied with its keys
         async with open_accounts(settings, clock) as store:
-            return await work(AllAccounts(store, settings, clock, service.settings()))
+            return await work(AllAccounts(store, settings, clock, given))
 
     try:
         if accounts:
