@@ -5,7 +5,7 @@ A crash between two calls leaves differences that the next run finds."""
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ import msgspec
 from cns_cli.config.document import Document
 from cns_cli.config.resources import Calls, Found, Kind
 from cns_cli.config.source import ConfigError, Path, Refused, Source
-from cns_cli.config.wanted import POLICY, REDRIVE, Reader, Wanted, dead_letter_name
+from cns_cli.config.wanted import POLICY, REDRIVE, Reader, Wanted, dead_letter_name, named_arns
 from cns_cli.queue_policy import statement_for, with_statement
 from cns_common.errors import RequestError
 
@@ -82,9 +82,11 @@ async def plan_file(document: Document, calls_of: Callable[[str], Calls], *, pru
     account further down. Raises ConfigError."""
     planned: list[Planned] = []
     removals: list[Planned] = []
-    for reader, wanted in read_parts(document, calls_of):
+    parts = read_parts(document, calls_of)
+    named = {arn for _, wanted in parts for one in wanted for arn in named_arns(one)}
+    for reader, wanted in parts:
         planned += await _plan(document.source, wanted)
-        removals += await _plan_removals(reader.kinds, wanted) if prune else []
+        removals += await _plan_removals(reader.kinds, wanted, named) if prune else []
     planned.sort(key=lambda one: one.change.kind == "subscription")
     return planned + removals
 
@@ -118,13 +120,14 @@ async def _plan(source: Source, wanted: Sequence[Wanted]) -> list[Planned]:
     return planned + circles
 
 
-async def _plan_removals(kinds: Iterable[Kind], wanted: Sequence[Wanted]) -> list[Planned]:
-    """Deletions of what is not wanted, in the reverse order of creation."""
+async def _plan_removals(kinds: Iterable[Kind], wanted: Sequence[Wanted], named: Container[str]) -> list[Planned]:
+    """Deletions of what is not wanted, and not named by its ARN, in the reverse order of creation."""
     kept = {(one.kind.kind, one.kind.listed_name(one.name)) for one in wanted}
     planned = []
     for kind in reversed(list(kinds)):
         for name in await kind.names():
-            found = None if (kind.kind, name) in kept else await kind.find(name)
+            is_kept = (kind.kind, name) in kept or kind.arn(kind.service, name) in named
+            found = None if is_kept else await kind.find(name)
             if found is not None and found.changeable:
                 change = Change("delete", kind.kind, name, kind.calls.account)
                 planned.append(Planned(change, [partial(kind.delete, name)]))

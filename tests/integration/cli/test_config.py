@@ -193,6 +193,30 @@ async def test_prune_keeps_what_an_account_has_of_which_the_file_names_nothing(c
     assert len(await differences(calls, "queues: {}", prune=True)) == 9
 
 
+async def test_prune_keeps_what_the_file_refers_to(service: Service) -> None:
+    """Else the next apply would be refused."""
+    one, other = calls = [service.account(), service.account()]
+    for each in calls:
+        await apply(each, "queues: {dead: , sub-dead: , in: , t: }\ntopics: {t: , in: }")
+    t = f"arn:aws:sns:{REGION}:{other.account}:t"
+    text = f"""accounts:
+  {one.account}:
+    queues: {{q: {{deadLetterQueue: {{queue: dead, maxReceiveCount: 3}}}}}}
+    subscriptions: [{{topic: {t}, protocol: sqs, endpoint: in, deadLetterQueue: sub-dead}}]
+  {other.account}: {{queues: {{}}}}"""
+    known = {each.account: each for each in calls}
+    planned = await plan_file(read_text("f.yaml", text), known.__getitem__, prune=True)
+    changes = [each.change for each in planned if each.change.action == "delete"]
+    deleted = [(each.account, each.kind, each.name) for each in changes]
+    assert deleted == [
+        (one.account, "topic", "in"),
+        (one.account, "topic", "t"),
+        (one.account, "queue", "t"),
+        (other.account, "topic", "in"),
+        *[(other.account, "queue", name) for name in ("dead", "in", "sub-dead", "t")],
+    ]
+
+
 async def test_an_account_has_its_resources_in_one_place(calls: ServiceCalls) -> None:
     """In two parts, each would prune what the other has."""
     await apply(calls, "queues: {a: , b: }")
