@@ -41,9 +41,10 @@ class Change(msgspec.Struct, frozen=True):
     account: str
     values: Sequence[ValueChange] = ()
 
-    def text(self, word: str) -> str:
-        """One line, and one for each value."""
-        lines = [f"{word} {self.kind} {self.name}"]
+    def text(self, word: str, *, accounts: bool) -> str:
+        """One line, and one for each value. `accounts`: others have resources of this name."""
+        place = f" of account {self.account}" if accounts and self.account not in self.name else ""
+        lines = [f"{word} {self.kind} {self.name}{place}"]
         lines += [f"    {one.name}: {_short(one.before)} → {_short(one.after)}" for one in self.values]
         return "\n".join(lines)
 

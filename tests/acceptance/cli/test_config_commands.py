@@ -121,6 +121,9 @@ def test_accounts_with_their_users_keys_and_resources(service: Up, tmp_path: Pat
     shop = yaml.safe_load(exported.stdout)["accounts"]["123456789012"]
     assert (shop["name"], shop["users"], list(shop["queues"])) == ("Shop", {"alice": {}}, ["orders"])
     assert not any(secret in exported.stdout for secret in keys.values())
+    file.write_text("accounts: {123456789012: {queues: {}}}")
+    asked = config("apply", "--prune", file)
+    assert "delete queue orders of account 123456789012\n" in asked.stderr, asked.stderr
     file.write_text(exported.stdout)
     assert config("diff", file, "--prune").returncode == 0
 
