@@ -135,21 +135,13 @@ class AllAccounts:
     async def _calls_of(self) -> Callable[[str], Calls]:
         keys = {key.key_id: key for key in await self._store.keys()}
         roots = {one.account: key for one in await self._store.accounts() for key in map(keys.get, one.key_ids) if key}
-        made: dict[str, Calls] = {}
 
         def calls_of(number: str) -> Calls:
             account = number or only_account(list(roots))
-            if account not in made:
-                key = roots.get(account)
-                made[account] = (
-                    NoCalls(account, self._region)
-                    if key is None
-                    else RemoteCalls(
-                        account,
-                        StoredProfile(self._url, key.key_id, key.secret, region=self._region),
-                        waits_max=KEY_WAITS_MAX,
-                    )
-                )
-            return made[account]
+            key = roots.get(account)
+            if key is None:
+                return NoCalls(account, self._region)
+            profile = StoredProfile(self._url, key.key_id, key.secret, region=self._region)
+            return RemoteCalls(account, profile, waits_max=KEY_WAITS_MAX)
 
         return calls_of
