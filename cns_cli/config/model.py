@@ -124,6 +124,9 @@ class Contents(Part):
     topics: dict[str, Topic] = {}
     subscriptions: list[Subscription] = []
 
+    def names_resources(self) -> bool:
+        return bool(self.model_fields_set & Contents.model_fields.keys())
+
 
 def _resolved(given: object) -> str:
     """The text behind `{env: NAME}` or `{file: PATH}`."""
@@ -168,7 +171,3 @@ class File(Contents):
     """Queues, topics and subscriptions of the caller's account, and other accounts with theirs."""
 
     accounts: dict[Number, Account] = {}
-
-    def names_contents(self) -> bool:
-        """Whether it has more than accounts."""
-        return bool(self.model_fields_set - {"accounts"})

@@ -85,6 +85,7 @@ class _Kind:
     """A kind of resources of an account. A resource is known by its name; `check` raises RequestError."""
 
     kind: ClassVar[str]
+    service: ClassVar[str] = "sns"
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
@@ -149,6 +150,7 @@ class _Kind:
 
 class Queues(_Kind):
     kind = "queue"
+    service = "sqs"
 
     def _url(self, name: str) -> str:
         return f"http://cns/{self.calls.account}/{name}"
