@@ -85,7 +85,7 @@ async def open_cluster_backend(
             if isinstance(cqs := engines.get(DEFAULT_CLUSTER_ENGINE), ClusterEngine):
                 processes = cqs.work.processes
                 processes.on_return = unmoved  # before the look below: its first renewal may come late
-                cassandra.is_away = lambda: processes.is_away
+                cassandra.is_away, cassandra.rejoin = lambda: processes.is_away, cqs.work.renew
             with background(MEMBERSHIP):  # a move that began meanwhile has not seen this process among the living ones
                 await unmoved()
         accounts = CassandraAccountStore(cassandra, seal)
