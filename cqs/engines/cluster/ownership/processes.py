@@ -19,9 +19,10 @@ from cns_common.cluster.stopwatch import Stopwatch, start_stopwatch
 from cqs.engines.cluster.ownership import schema
 
 TTL_S = 12
-LAPSED_MS = 12_000
+LAPSED_MS = 10_000
 """After this time without a renewal others may have taken over, or `cns migrate` may have begun: the process comes back
-under another name."""
+under another name. Cassandra ends rows by whole seconds, so one may live for a second less than its time to live;
+another second is for nodes whose clocks differ."""
 RENEW_INTERVAL_MS = 4_000
 CERTAIN_MS = 8_000
 """After this time without a renewal a process stops to act as an owner: others may have taken over."""
@@ -72,7 +73,7 @@ class LiveProcesses:
     @property
     def is_away(self) -> bool:
         """Whether others may take this process for dead, and so may have begun what waits for its end."""
-        return not self._has_returned or self._membership.lease.age_ms >= LAPSED_MS
+        return not self._has_returned or self._has_lapsed
 
     def owner_of(self, key: str) -> str:
         """The owner among the live processes, as last read."""
@@ -123,18 +124,26 @@ class LiveProcesses:
         await self._cassandra.run(schema.FORGET if undone else schema.LEAVE, self.node)
         self._announce(self.node, False)
 
+    @property
+    def _has_lapsed(self) -> bool:
+        lease = self._membership.lease
+        return lease.held and lease.age_ms >= LAPSED_MS
+
     async def _renew(self) -> None:
         lease = self._membership.lease
         if not lease.is_due:
             return
-        if lease.held and lease.age_ms >= LAPSED_MS:
+        if self._has_lapsed:
             self._lives += 1
             log.warning("process.lease_expired", node=self.node, seconds=lease.age_ms // 1000)
             self._membership.process = f"{self._base}.{self._lives}"
             self._read_soon = True
             self._has_returned = False
             lease.end()  # no lease under the new name can expire yet
-        await self._membership.renew()
+        since = await self._membership.show()
+        if self._has_lapsed:  # the row may have expired before this one came: the next step begins another life
+            return
+        lease.hold(since)
         self._announce(self.node, True)
         if not self._has_returned:
             await self.on_return()
