@@ -84,7 +84,7 @@ async def open_cluster_backend(
             unmoved = partial(check_unmoved, cassandra, settings.cassandra_keyspace)
             if isinstance(cqs := engines.get(DEFAULT_CLUSTER_ENGINE), ClusterEngine):
                 processes = cqs.work.processes
-                processes.on_return = unmoved  # before the look below: its first renewal may come late
+                processes.on_shown = unmoved  # before the look below: its first renewal may come late
                 cassandra.is_away, cassandra.rejoin = lambda: processes.is_away, cqs.work.renew
             with background(MEMBERSHIP):  # a move that began meanwhile has not seen this process among the living ones
                 await unmoved()

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import errno
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -68,6 +68,7 @@ NOW_MS = 1_790_000_000_000
 END_MS = NOW_MS + 300 * 86_400_000
 REGION = "eu-central-1"
 KEY = base64.b64encode(b"k" * 32).decode()
+Late = list[Callable[[], Awaitable[object]]]
 
 
 def quiet(_: str) -> None:
@@ -91,6 +92,21 @@ def cluster(directory: Path, place: CassandraAddress) -> Settings:
         cassandra_keyspace=place.keyspace,
         master_key=KEY,
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def late_statements() -> Iterator[Late]:
+    """Statements that take effect late. No test waits for their time."""
+    late: Late = []
+
+    async def wait(seconds: float) -> None:
+        assert seconds == run.LATE_S
+        while late:
+            await late.pop()()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "sleep", wait)
+        yield late
 
 
 @asynccontextmanager
@@ -221,6 +237,19 @@ async def test_each_kind_goes_to_a_cluster_and_back(
     back = await to_directory(second, cassandra_address)
     assert back.records == there.records
     assert await rows_of(embedded(second)) == before
+
+
+@pytest.mark.usefixtures("cassandra")
+async def test_a_statement_of_a_process_that_was_cut_off_is_moved(
+    tmp_path: Path, source: Path, cassandra_address: CassandraAddress, late_statements: Late
+) -> None:
+    """It was sent before the process's row ended, and takes effect when the move has seen no living process."""
+    await to_cluster(source, cassandra_address)
+    async with open_cluster_backend(cluster(source.parent, cassandra_address), moving=True) as backend:
+        late_statements.append(lambda: backend.queues.create(queue_named("late")))
+        await to_directory(tmp_path / "second", cassandra_address)
+    async with opened(embedded(tmp_path / "second")) as backend:
+        assert await backend.queues.get(queue_named("late").key) is not None
 
 
 # -- marks and refusals ------------------------------------------------------------------------------------------------

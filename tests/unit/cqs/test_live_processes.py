@@ -60,13 +60,19 @@ async def test_a_process_is_away_until_it_may_return() -> None:
         if objections:
             raise StartError(objections.pop(), 78)
 
-    processes.on_return = object_once
+    processes.on_shown = object_once
     with pytest.raises(StartError, match="it was moved"):
         await processes.step()
     assert processes.is_away
     machine.run(RENEW_INTERVAL_MS * 1_000_000)
     await processes.step()
     assert not processes.is_away
+
+    objections.append("it was moved in a pause that no clock shows")
+    machine.run(RENEW_INTERVAL_MS * 1_000_000)
+    with pytest.raises(StartError, match="no clock shows"):
+        await processes.step()
+    assert processes.is_away
 
 
 class RowsOfSeconds(AwayCassandra):
@@ -110,7 +116,7 @@ async def test_a_row_that_expired_before_its_renewal_came_ends_a_life() -> None:
     async def look() -> None:
         returns.append(processes.node)
 
-    processes.on_return = look
+    processes.on_shown = look
     machine.run(LAPSED_MS * 1_000_000 - SECOND_NS)
     cassandra.late_s = TTL_S - LAPSED_MS // 1_000 + 1
     await processes.step()

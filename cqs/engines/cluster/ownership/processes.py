@@ -16,6 +16,7 @@ from cns_common.cluster.lease import LeaseTimes
 from cns_common.cluster.membership import MemberRows, Membership
 from cns_common.cluster.rendezvous import rendezvous
 from cns_common.cluster.stopwatch import Stopwatch, start_stopwatch
+from cns_common.errors import StartError
 from cqs.engines.cluster.ownership import schema
 
 TTL_S = 12
@@ -47,8 +48,10 @@ class LiveProcesses:
         self._announce = announce
         self._lives = 0
         self._has_returned = False
-        self.on_return: Callable[[], Awaitable[None]] = _nothing
-        """Called when the others have this process among the living ones again. While it raises, `is_away` is true."""
+        self.on_shown: Callable[[], Awaitable[None]] = _nothing
+        """Called at each renewal, when the others have this process among the living ones: no clock shows that a
+        virtual machine was paused and its clocks with it. When it raises StartError, `is_away` is true until it does
+        not."""
         rows = MemberRows(schema.RENEW, schema.FORGET, TTL_S, LeaseTimes(CERTAIN_MS, RENEW_INTERVAL_MS))
         self._membership = Membership(cassandra, clock, rows, f"{node}.0")
         self._name_since: Stopwatch | None = None
@@ -145,9 +148,12 @@ class LiveProcesses:
             return
         lease.hold(since)
         self._announce(self.node, True)
-        if not self._has_returned:
-            await self.on_return()
-            self._has_returned = True
+        try:
+            await self.on_shown()
+        except StartError:
+            self._has_returned = False
+            raise
+        self._has_returned = True
 
     async def _renew_name(self) -> None:
         """Renew the name once a day, and at the start: without Cassandra it was not made sure that it is unique."""
