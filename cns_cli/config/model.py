@@ -147,6 +147,7 @@ _REFERENCE: Any = WithJsonSchema({"type": "object", "additionalProperties": {"ty
 KeyId = Annotated[str, BeforeValidator(_resolved), Field(pattern=r"^[A-Z0-9]{16,128}$"), _REFERENCE]
 Secret = Annotated[str, BeforeValidator(_resolved), Field(pattern=r"^[!-~]{16,128}$"), _REFERENCE]
 Number = Annotated[str, Field(pattern="^[0-9]{12}$")]
+UserName = Annotated[str, Field(pattern="^[A-Za-z0-9_+=,.@-]{1,64}$")]
 
 
 class Key(Part):
@@ -164,7 +165,7 @@ class Account(Contents):
     """The owner's."""
     key: Key | None = None
     """The only one of the account's root."""
-    users: dict[str, User] = {}
+    users: dict[UserName, User] = {}
 
 
 class File(Contents):

@@ -441,6 +441,10 @@ async def test_a_file_is_refused_as_a_whole_with_the_place_of_each_fault(calls: 
             "subscriptions: [{topic: t, protocol: sqs, endpoint: q}]",
             "f.yaml:1: subscriptions.0: NotFound: Topic does not exist",
         ),
+        (
+            "topics: {t: }\nsubscriptions: [{topic: t, protocol: https, endpoint: 'https://a:****@example.com/'}]",
+            "f.yaml:2: subscriptions.0: InvalidParameter: the endpoint has no password",
+        ),
     ],
 )
 async def test_a_refusal_of_the_service_names_the_place(calls: ServiceCalls, text: str, said: str) -> None:
