@@ -2,14 +2,20 @@
 
 AWS passes the parser's message on to the caller. These are the messages of Jackson 2.19 (`ReaderBasedJsonParser`, with
 which the recordings of AWS agree); `tests/filters/test_against_jackson.py` compares them with Jackson's own. The
-scanner reads only texts that a decoder has refused, and builds no values. Its time is linear in the length of the text.
+scanner reads only texts that a decoder has refused, or that have many brackets, and builds no values. Its time is
+linear in the length of the text.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from cns_common.errors import UNREADABLE
+
+Decoded = TypeVar("Decoded")
 
 TEXT_CHARS_MAX = 32_768
 """Longer texts are not scanned: that would block the event loop for more than 0.1 s."""
@@ -45,6 +51,22 @@ _PARTS_OF_NAMES = _STARTS_OF_NAMES | {"Nd", "Mn", "Mc", "Cf"}
 """Unicode categories of the characters that begin, or continue, an identifier of Java."""
 _IGNORABLE = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x9f]")
 """Control characters, which also continue an identifier of Java."""
+
+
+class NotJsonError(ValueError):
+    """A text that AWS's parser refuses, with the message of SNS."""
+
+
+def decode_json(text: str, decode: Callable[[str], Decoded]) -> Decoded:
+    """Decode a text. Raises NotJsonError, also for one nested deeper than NESTING_MAX, of which Python reads some."""
+    many = text.count("[") + text.count("{") > NESTING_MAX
+    why = json_fault(text) if many else None
+    if why is None:
+        try:
+            return decode(text)
+        except UNREADABLE as error:
+            why = json_fault(text) or ("A lone surrogate is not text" if isinstance(error, UnicodeEncodeError) else "")
+    raise NotJsonError(f"failed to parse JSON. {why}".rstrip())
 
 
 def json_fault(text: str) -> str | None:

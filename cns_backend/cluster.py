@@ -35,6 +35,7 @@ from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
 from cns_backend.stores.contract import CLOCK
 from cns_backend.stores.redis.rates import RedisRateStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
+from cns_common.cassandra.background_work import MEMBERSHIP, background
 from cns_common.cassandra.connection import cassandra_address
 from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.site_guard import OneSite, SiteGuard
@@ -81,11 +82,12 @@ async def open_cluster_backend(
         engines = {name: await stack.enter_async_context(kinds[name].open(servers)) for name in chosen.running}
         if not moving:
             unmoved = partial(check_unmoved, cassandra, settings.cassandra_keyspace)
-            await unmoved()  # once more: a move that began meanwhile has not seen this process among the living ones
-            if isinstance(cqs := engines.get(DEFAULT_CLUSTER_ENGINE), ClusterEngine):  # again after each absence
+            if isinstance(cqs := engines.get(DEFAULT_CLUSTER_ENGINE), ClusterEngine):
                 processes = cqs.work.processes
-                processes.on_return = unmoved
-                cassandra.is_away = lambda: processes.is_away
+                processes.on_shown = unmoved  # before the look below: its first renewal may come late
+                cassandra.is_away, cassandra.rejoin = lambda: processes.is_away, cqs.work.renew
+            with background(MEMBERSHIP):  # a move that began meanwhile has not seen this process among the living ones
+                await unmoved()
         accounts = CassandraAccountStore(cassandra, seal)
         queues = CassandraQueueStore(cassandra)
         topics = CassandraTopicStore(cassandra)

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta
 
-from cns_common.errors import RequestError
+from cns_common.errors import UNREADABLE, RequestError
 from cns_receiver.auth import ReceiverCredentials, challenge
 from cns_receiver.http_server import IncomingRequest, ReceiverAnswer, answer
 
@@ -136,14 +136,14 @@ def plan_answer(behaviour: Behaviour, request: IncomingRequest, nonce: str) -> P
 def parse_behaviour(text: bytes) -> Behaviour:
     try:
         return msgspec.json.decode(text, type=Behaviour)
-    except (ValueError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RequestError("InvalidBehaviour", str(error)) from error
 
 
 def parse_settings(text: bytes) -> ReceiverSettings:
     try:
         return msgspec.json.decode(text, type=ReceiverSettings)
-    except (ValueError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RequestError("InvalidSettings", str(error)) from error
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 import httpx
 import msgspec
 
+from cns_common.errors import UNREADABLE
 from cns_receiver.endpoint import Endpoint, ReceivedConfirmation
 from cns_receiver.fetch import Fetcher, FetchFailed, FetchRefused
 
@@ -35,7 +36,7 @@ class Confirmer:
         """Record a SubscriptionConfirmation, and confirm it if `confirm` is set."""
         try:
             members = msgspec.json.decode(body, type=_ConfirmationMembers)
-        except (ValueError, RecursionError) as error:
+        except UNREADABLE as error:
             members = _ConfirmationMembers()
             reason = f"the body cannot be read: {error}"
         else:

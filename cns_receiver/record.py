@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from cns.delivery.envelope import MessageType
+from cns_common.errors import UNREADABLE
 from cns_receiver.http_server import IncomingRequest
 
 ID_BYTES_MAX = 512
@@ -87,7 +88,7 @@ def _identify_body(body: bytes) -> ReceiverIdentity:
     try:
         members = msgspec.json.decode(body, type=_Members)
         return ReceiverIdentity(_valid_id(members.type.encode()), _valid_id(members.message_id.encode()), b"")
-    except (ValueError, RecursionError):
+    except UNREADABLE:
         return ReceiverIdentity(b"", b"", b"")
 
 

@@ -11,6 +11,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 from cns.delivery.envelope import verify_body
 from cns_common.bounded_cache import BoundedCache
+from cns_common.errors import UNREADABLE
 from cns_receiver.endpoint import Endpoint
 from cns_receiver.fetch import Fetcher, FetchFailed, FetchRefused
 from cns_receiver.record import Record, SignatureStatus
@@ -102,6 +103,6 @@ def _text_members(body: bytes) -> dict[str, str]:
     """Return the text members of a JSON object; all signed members are text."""
     try:
         members = msgspec.json.decode(body, type=dict[str, object])
-    except (ValueError, RecursionError):
+    except UNREADABLE:
         return {}
     return {name: value for name, value in members.items() if isinstance(value, str)}

@@ -10,6 +10,7 @@ from cns.delivery.envelope import timestamp_text
 from cns.errors import invalid_parameter
 from cns.topics.topic import Topic
 from cns_common.durations import DAY_MS
+from cns_common.errors import UNREADABLE
 from cns_common.ids import hex_id
 
 ARCHIVE_POLICY = "ArchivePolicy"
@@ -47,7 +48,7 @@ def policy_members(attribute: str, text: str, prefix: str, *required: str) -> di
         members = _members(text.encode())
     except msgspec.ValidationError:
         members = None
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+    except UNREADABLE:
         raise invalid_parameter(f"{prefix}{attribute}: Unable to parse JSON") from None
     if members is None or (members and not members.keys() >= set(required)):
         raise invalid_parameter(f"{prefix}{attribute}: JSON is missing required fields")

@@ -24,7 +24,7 @@ from cns.delivery.delivery_policy import (
     retry_policy_of,
 )
 from cns.delivery.retry_policy import RETRIES_MAX, TOTAL_S_MAX, Backoff, delays_s
-from cns_common.errors import RequestError
+from cns_common.errors import UNREADABLE, RequestError
 
 Json = Mapping[str, object]
 
@@ -98,7 +98,7 @@ class _PolicyReader:
     def read(self, text: str, members: frozenset[str]) -> Json:
         try:
             document = msgspec.json.decode(text.encode())
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        except UNREADABLE:
             self.refuse("failed to parse JSON.")
         return self._object(document, "policy", members)
 

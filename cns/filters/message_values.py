@@ -16,6 +16,7 @@ import msgspec
 from cns.filters import literals
 from cns.filters.limits import NESTING_MAX, PATH_CHARS_MAX
 from cns.notification import Attributes
+from cns_common.errors import UNREADABLE
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
@@ -140,7 +141,7 @@ def _members(values: list[object], path: str, element: Element) -> Iterator[tupl
 def _decode(text: str) -> object:
     try:
         return _JSON.decode(text)
-    except (ValueError, RecursionError):
+    except UNREADABLE:
         raise _MalformedValue from None
 
 

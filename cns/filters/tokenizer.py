@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import msgspec
 
-from cns.json_errors import json_fault
+from cns.json_errors import NotJsonError, decode_json
 
 NAME, STRING, NUMBER = "name", "string", "number"
 TRUE, FALSE, NULL = "true", "false", "null"
@@ -79,14 +79,9 @@ class Cursor:
 def compact(text: str) -> str:
     """The text to store: without whitespace, with the last of equal keys, numbers as they are spelled."""
     try:
-        return msgspec.json.encode(_JSON.decode(text)).decode()
-    except UnicodeEncodeError:
-        why = json_fault(text) or "A lone surrogate is not text"
-    except ValueError:
-        why = json_fault(text) or ""
-    except RecursionError:
-        why = json_fault(text) or "It is nested too deeply"
-    raise FilterPolicyError(f"failed to parse JSON. {why}".rstrip())
+        return decode_json(text, lambda given: msgspec.json.encode(_JSON.decode(given)).decode())
+    except NotJsonError as error:
+        raise FilterPolicyError(str(error)) from None
 
 
 def _as_written(number: str) -> msgspec.Raw:

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from cns_common.errors import RequestError
+from cns_common.errors import UNREADABLE, RequestError
 
 DEFAULT_TEXT = "default"
 SUBJECT_UNITS_MAX = 100  # UTF-16 code units: an emoji counts two
@@ -61,7 +61,7 @@ def _members(message: str) -> dict[str, msgspec.Raw]:
     """The members in their raw form. A repeated key keeps its last value, as on AWS. Nested values are checked, too."""
     try:
         return msgspec.json.decode(message.encode(), type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+    except UNREADABLE:
         raise _invalid("Message Structure - JSON message body failed to parse") from None
 
 

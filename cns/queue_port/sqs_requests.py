@@ -13,6 +13,7 @@ import msgspec
 
 from cns.endpoints.http_url import target_of
 from cns_common.aws.auth.request_signing import SigningCredential, sign
+from cns_common.errors import UNREADABLE
 
 Members = TypeVar("Members")
 
@@ -75,5 +76,5 @@ def decode_or_default(body: bytes, members: type[Members]) -> Members:
     """The members of a response; the defaults when it is not in the service's form."""
     try:
         return msgspec.json.decode(body, type=members)
-    except (ValueError, RecursionError):  # bad JSON or UTF-8, and brackets without end
+    except UNREADABLE:  # bad JSON or UTF-8, and brackets without end
         return members()

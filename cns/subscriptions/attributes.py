@@ -15,7 +15,7 @@ from cns.errors import AT_CREATION, invalid_parameter
 from cns.filters.limits import DEFAULT_LIMITS, FilterLimits
 from cns.filters.model import Scope
 from cns.filters.parser import read_filter
-from cns.json_errors import json_fault
+from cns.json_errors import NotJsonError, decode_json
 from cns.limits import FIFO_SUFFIX
 from cns.protocols.table import find_protocol
 from cns.subscriptions.endpoint_syntax import account_of, masked_endpoint
@@ -156,10 +156,9 @@ def _redrive(subscription: Subscription, name: str, text: str, prefix: str) -> s
     if not text:
         return ""
     try:
-        policy = _read_json(text.encode())
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        fault = json_fault(text)
-        raise invalid_parameter(f"{prefix}{name}: failed to parse JSON.{f' {fault}' if fault else ''}") from None
+        policy = decode_json(text, _read_json)
+    except NotJsonError as error:
+        raise invalid_parameter(f"{prefix}{name}: {error}") from None
     members = policy if isinstance(policy, dict) else {}
     unknown = next((member for member in members if member != _DEAD_LETTERS), None)
     if unknown is not None:

@@ -14,6 +14,7 @@ from cns.errors import invalid_parameter
 from cns.topics.topic import Topic
 from cns_common.arn import ACCOUNT_ID
 from cns_common.aws.policy.evaluation import Policy, PolicyError, read_policy
+from cns_common.errors import UNREADABLE
 
 POLICY_BYTES_MAX = 30_720
 STATEMENTS_MAX = 100
@@ -84,7 +85,7 @@ def policy_to_store(text: str, prefix: str = "") -> str:
         raise invalid_parameter(f"{prefix}Policy Error: the policy is longer than {POLICY_BYTES_MAX} bytes")
     try:
         document = msgspec.json.decode(text.encode())
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+    except UNREADABLE:
         raise invalid_parameter(f"{prefix}Policy Error: null") from None
     try:
         policy = read_policy(text)

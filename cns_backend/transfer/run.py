@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from asyncio import sleep
 from collections.abc import Callable
 from contextlib import AsyncExitStack, nullcontext
 
@@ -15,6 +16,7 @@ from cns_backend.transfer.moves import Move, Progress, find_move, take_back
 from cns_backend.transfer.places import Places
 from cns_backend.transfer.records import KINDS
 from cns_backend.transfer.side import Side
+from cns_common.cassandra.connection import STATEMENT_S
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE, unusable
@@ -24,6 +26,9 @@ from cns_common.process.kill_points import kill_point
 
 ALONE, RECORDS = "alone", "records"
 """Steps of a run: no process of the cluster lives; all records are copied and compared."""
+
+LATE_S = STATEMENT_S
+"""A process that was cut off may have sent a statement before its row ended. After this time it has taken effect."""
 
 Ask = Callable[[int, Move], None]
 """Gets about how many messages there are; ends the command by raising, unless the run may begin."""
@@ -114,6 +119,8 @@ async def _begin(places: Places, cassandra: Cassandra, move: Move, progress: Pro
         await move.arrive(now_ms)
         kill_point(kill_points.MOVE_TARGET_MARKED)
         await _check_stores(places, cassandra, move, leaving)
+        if not places.to_cluster:
+            await sleep(LATE_S)
     except StartError:
         await move.cancel()  # nothing is written yet
         raise

@@ -23,7 +23,7 @@ class AccountPlanner:
 
     def __init__(self, document: Document, settings: Settings, store: AccountStore, clock: Clock) -> None:
         self._source = document.source
-        self._accounts = document.file.accounts
+        self._accounts = {} if document.problems else document.file.accounts
         self._settings = settings
         self._store = store
         self._clock = clock
@@ -62,8 +62,8 @@ class AccountPlanner:
             if is_new and not user.keys:
                 self._refuse(path, "is a new user: give a key")
             for place, given in enumerate(user.keys):
-                key = None if given.id in ids else self._new_key((*path, "keys", place), number, name, given)
-                if key is not None:
+                key = self._new_key((*path, "keys", place), number, name, given)
+                if key is not None and given.id not in ids:  # else it is there, but is not active
                     store = self._store.add_user if is_new else self._store.add_user_key
                     call = partial(store, number, name, key.created_ms, key)
                     act = "AddUser" if is_new else "AddUserKey"

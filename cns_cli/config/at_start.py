@@ -20,7 +20,7 @@ from cns_common.aws.call import Call, root_caller
 from cns_common.aws.front_door import FrontDoor
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
-from cns_common.errors import EXIT_SETTINGS_WRONG, RequestError, StartError
+from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cns_common.ids import uuid_text
 
 
@@ -76,5 +76,3 @@ def _start_errors() -> Iterator[None]:
         yield
     except ConfigError as error:
         raise StartError("\ncns: ".join(error.lines), EXIT_SETTINGS_WRONG) from None
-    except RequestError as error:
-        raise StartError(f"CNS_INIT: {error.message}", EXIT_SETTINGS_WRONG) from None

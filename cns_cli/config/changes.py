@@ -5,7 +5,7 @@ A crash between two calls leaves differences that the next run finds."""
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,10 +14,9 @@ from typing import Literal
 import msgspec
 
 from cns_cli.config.document import Document
-from cns_cli.config.model import Contents
 from cns_cli.config.resources import Calls, Found, Kind
-from cns_cli.config.source import ConfigError, Refused, Source
-from cns_cli.config.wanted import POLICY, REDRIVE, Reader, Wanted, dead_letter_name
+from cns_cli.config.source import ConfigError, Path, Refused, Source
+from cns_cli.config.wanted import POLICY, REDRIVE, Reader, Wanted, dead_letter_name, named_arns
 from cns_cli.queue_policy import statement_for, with_statement
 from cns_common.errors import RequestError
 
@@ -42,9 +41,10 @@ class Change(msgspec.Struct, frozen=True):
     account: str
     values: Sequence[ValueChange] = ()
 
-    def text(self, word: str) -> str:
-        """One line, and one for each value."""
-        lines = [f"{word} {self.kind} {self.name}"]
+    def text(self, word: str, *, accounts: bool) -> str:
+        """One line, and one for each value. `accounts`: others have resources of this name."""
+        place = f" of account {self.account}" if accounts and self.account not in self.name else ""
+        lines = [f"{word} {self.kind} {self.name}{place}"]
         lines += [f"    {one.name}: {_short(one.before)} → {_short(one.after)}" for one in self.values]
         return "\n".join(lines)
 
@@ -55,27 +55,40 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 def read_parts(document: Document, calls_of: Callable[[str], Calls]) -> list[tuple[Reader, list[Wanted]]]:
-    """The resources of each account that the file names: of '' first, which is the caller's. Raises ConfigError with
-    all problems of the file."""
+    """The resources of each account that the file gives some: of '' first, which is the caller's. Raises ConfigError
+    with all problems of the file."""
     source, file, problems = document.source, document.file, [*document.problems]
-    parts: list[tuple[Reader, list[Wanted]]] = []
-    named: dict[str, Contents] = {} if file.accounts and not file.names_contents() else {"": file}
-    for number, contents in (named | file.accounts).items():
-        reader = Reader(source, calls_of(number), ("accounts", number) if number else ())
-        parts.append((reader, reader.read(contents)))
+    parts: dict[str, tuple[Reader, list[Wanted]]] = {}
+    for number, contents in {"": file, **file.accounts}.items():
+        if not contents.names_resources():
+            continue
+        base: Path = ("accounts", number) if number else ()
+        try:
+            calls = calls_of(number)
+        except RequestError as error:  # nothing says which account
+            problems.append(source.problem(base, error.message))
+            continue
+        if calls.account in parts:
+            problems.append(source.problem(base, "has resources at the top of the file, too: give them in one place"))
+        reader = Reader(source, calls, base)
+        parts[calls.account] = reader, reader.read(contents)
         problems += reader.problems
     if problems:
         raise ConfigError(source.name, problems)
-    return parts
+    return list(parts.values())
 
 
 async def plan_file(document: Document, calls_of: Callable[[str], Calls], *, prune: bool = False) -> list[Planned]:
-    """The changes that make queues, topics and subscriptions as the file says. Raises ConfigError."""
+    """The changes that make queues, topics and subscriptions as the file says: a subscription may be to the topic of an
+    account further down. Raises ConfigError."""
     planned: list[Planned] = []
     removals: list[Planned] = []
-    for reader, wanted in read_parts(document, calls_of):
+    parts = read_parts(document, calls_of)
+    named = {arn for _, wanted in parts for one in wanted for arn in named_arns(one)}
+    for reader, wanted in parts:
         planned += await _plan(document.source, wanted)
-        removals += await _plan_removals(reader.kinds, wanted) if prune else []
+        removals += await _plan_removals(reader.kinds, wanted, named) if prune else []
+    planned.sort(key=lambda one: one.change.kind == "subscription")
     return planned + removals
 
 
@@ -108,13 +121,14 @@ async def _plan(source: Source, wanted: Sequence[Wanted]) -> list[Planned]:
     return planned + circles
 
 
-async def _plan_removals(kinds: Iterable[Kind], wanted: Sequence[Wanted]) -> list[Planned]:
-    """Deletions of what is not wanted, in the reverse order of creation."""
+async def _plan_removals(kinds: Iterable[Kind], wanted: Sequence[Wanted], named: Container[str]) -> list[Planned]:
+    """Deletions of what is not wanted, and not named by its ARN, in the reverse order of creation."""
     kept = {(one.kind.kind, one.kind.listed_name(one.name)) for one in wanted}
     planned = []
     for kind in reversed(list(kinds)):
         for name in await kind.names():
-            found = None if (kind.kind, name) in kept else await kind.find(name)
+            is_kept = (kind.kind, name) in kept or kind.arn(kind.service, name) in named
+            found = None if is_kept else await kind.find(name)
             if found is not None and found.changeable:
                 change = Change("delete", kind.kind, name, kind.calls.account)
                 planned.append(Planned(change, [partial(kind.delete, name)]))

@@ -61,7 +61,7 @@ def apply(
         made = await target.plan_accounts(document)
         planned = await target.plan_resources(document, prune=prune)
         deleted = [one.change for one in planned if one.change.action == "delete"]
-        _confirm(deleted, yes=yes)
+        _confirm(deleted, yes=yes, accounts=accounts)
         await run_steps(made, done)
         if made:  # their keys are known now; what somebody else made meanwhile stays
             again = await target.plan_resources(document, prune=prune)
@@ -69,7 +69,7 @@ def apply(
         await run_steps(planned, done)
 
     def done(change: Change) -> None:
-        _print(change, DONE[change.action], json=json)
+        print_value(change, change.text(DONE[change.action], accounts=accounts), json=json)
 
     _run(service, data, work, accounts=accounts)
 
@@ -95,7 +95,7 @@ def diff(
 
     changes = [one.change for one in _run(service, data, work, accounts=accounts) if one.change.action != "keep"]
     for change in changes:
-        _print(change, change.action, json=json)
+        print_value(change, change.text(change.action, accounts=accounts), json=json)
     if changes:
         sys.exit(EXIT_DIFFERENT)
 
@@ -128,9 +128,11 @@ def _run(
     """Return the result of `work`. A file that cannot be used, and a refusal, end the command."""
 
     async def run_on_accounts() -> Result:
-        settings, clock = load_settings(data), Clock()
+        settings, clock, given = load_settings(data), Clock(), service.settings()
+        if not (service.url or service.profile):
+            given.url = ""  # AWS_ENDPOINT_URL may be another service, even one that was copied with its keys
         async with open_accounts(settings, clock) as store:
-            return await work(AllAccounts(store, settings, clock, service.settings()))
+            return await work(AllAccounts(store, settings, clock, given))
 
     try:
         if accounts:
@@ -144,16 +146,12 @@ def _run(
         refuse(error, EXIT_REFUSED)
 
 
-def _confirm(deleted: list[Change], *, yes: bool) -> None:
+def _confirm(deleted: list[Change], *, yes: bool, accounts: bool) -> None:
     """Ask before something is deleted. Programs cannot be asked: they say --yes."""
     if not deleted or yes:
         return
     for change in deleted:
-        print(f"delete {change.kind} {change.name}", file=sys.stderr)
+        print(change.text("delete", accounts=accounts), file=sys.stderr)
     if not sys.stdin.isatty():
         refuse("--prune deletes these: say --yes")
     typer.confirm("Delete these, with their messages?", abort=True)
-
-
-def _print(change: Change, word: str, *, json: bool) -> None:
-    print_value(change, change.text(word), json=json)

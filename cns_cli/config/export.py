@@ -9,11 +9,13 @@ from typing import Any
 import yaml
 from pydantic.alias_generators import to_camel
 
+from cns.subscriptions.endpoint_syntax import MASK
 from cns_cli.config.model import Declared, Queue, Subscription, Topic
 from cns_cli.config.resources import Calls, Found, Queues, Subscriptions, Topics
 from cns_cli.config.source import plain_value
 from cns_cli.config.wanted import POLICY
 from cns_cli.queue_policy import statement_for, with_statement
+from cns_common.errors import UNREADABLE
 
 Document = dict[str, Any]
 _NOT_CONFIRMED = "is not confirmed: its attributes are not in the export"
@@ -58,6 +60,8 @@ class Exporter:
         found = await self._subscriptions.find(name)
         if found is None or not found.changeable:
             self.notes.append(f"{name} {_NOT_CONFIRMED}")
+        if f":{MASK}@" in endpoint:
+            self.notes.append(f"{name}: its password is not in the export")
         settings = {} if found is None else self._subscriptions.settings(name, found.attributes)
         known = {"topic": self._short("sns", topic), "protocol": protocol, "endpoint": self._short("sqs", endpoint)}
         return known | self._members(settings, Subscription)
@@ -75,7 +79,10 @@ class Exporter:
         text = text.replace(f"::{self._calls.account}:", "::${account}:")
         if not text.startswith("{"):
             return text
-        value = json.loads(text)
+        try:
+            value = json.loads(text)
+        except UNREADABLE:  # a name for display
+            return text
         if attribute != "RedrivePolicy":
             return value
         queue = self._short("sqs", value["deadLetterTargetArn"])

@@ -124,6 +124,9 @@ class Contents(Part):
     topics: dict[str, Topic] = {}
     subscriptions: list[Subscription] = []
 
+    def names_resources(self) -> bool:
+        return bool(self.model_fields_set & Contents.model_fields.keys())
+
 
 def _resolved(given: object) -> str:
     """The text behind `{env: NAME}` or `{file: PATH}`."""
@@ -144,6 +147,7 @@ _REFERENCE: Any = WithJsonSchema({"type": "object", "additionalProperties": {"ty
 KeyId = Annotated[str, BeforeValidator(_resolved), Field(pattern=r"^[A-Z0-9]{16,128}$"), _REFERENCE]
 Secret = Annotated[str, BeforeValidator(_resolved), Field(pattern=r"^[!-~]{16,128}$"), _REFERENCE]
 Number = Annotated[str, Field(pattern="^[0-9]{12}$")]
+UserName = Annotated[str, Field(pattern="^[A-Za-z0-9_+=,.@-]{1,64}$")]
 
 
 class Key(Part):
@@ -161,14 +165,10 @@ class Account(Contents):
     """The owner's."""
     key: Key | None = None
     """The only one of the account's root."""
-    users: dict[str, User] = {}
+    users: dict[UserName, User] = {}
 
 
 class File(Contents):
     """Queues, topics and subscriptions of the caller's account, and other accounts with theirs."""
 
     accounts: dict[Number, Account] = {}
-
-    def names_contents(self) -> bool:
-        """Whether it has more than accounts."""
-        return bool(self.model_fields_set - {"accounts"})

@@ -39,6 +39,7 @@ class RemoteCalls:
         self.region = profile.region
         self._url = profile.url
         self._waits_max = waits_max
+        self._checked = False
         try:
             session = botocore.session.get_session()
             self._clients = {
@@ -50,12 +51,17 @@ class RemoteCalls:
                     aws_secret_access_key=profile.secret,
                     config=Config(parameter_validation=False),  # the service refuses in AWS's words
                 )
-                for service in ("sqs", "sns")
+                for service in ("sqs", "sns", "sts")
             }
         except BotoCoreError as error:  # a profile or file of AWS's that cannot be read
             raise UsageError(str(error)) from None
 
     async def run(self, service: str, action: str, **params: Any) -> dict[str, Any]:
+        if not self._checked:
+            self._checked = True
+            account = (await self.run("sts", "GetCallerIdentity"))["Account"]
+            if account != self.account:  # --auth=off, or the store of another service
+                refuse(f"{self._url} takes the key of account {self.account} for one of {account}", EXIT_REFUSED)
         waits = 0
         while True:
             try:
@@ -129,21 +135,13 @@ class AllAccounts:
     async def _calls_of(self) -> Callable[[str], Calls]:
         keys = {key.key_id: key for key in await self._store.keys()}
         roots = {one.account: key for one in await self._store.accounts() for key in map(keys.get, one.key_ids) if key}
-        made: dict[str, Calls] = {}
 
         def calls_of(number: str) -> Calls:
             account = number or only_account(list(roots))
-            if account not in made:
-                key = roots.get(account)
-                made[account] = (
-                    NoCalls(account, self._region)
-                    if key is None
-                    else RemoteCalls(
-                        account,
-                        StoredProfile(self._url, key.key_id, key.secret, region=self._region),
-                        waits_max=KEY_WAITS_MAX,
-                    )
-                )
-            return made[account]
+            key = roots.get(account)
+            if key is None:
+                return NoCalls(account, self._region)
+            profile = StoredProfile(self._url, key.key_id, key.secret, region=self._region)
+            return RemoteCalls(account, profile, waits_max=KEY_WAITS_MAX)
 
         return calls_of

@@ -134,10 +134,15 @@ class Reader:
         self.problems.append(self._source.problem(path, text))
 
 
+def named_arns(one: Wanted) -> tuple[str, ...]:
+    """The ARNs of what it needs: its dead-letter queue first, '' for none, and a subscription's topic and queue."""
+    text = one.attributes.get(REDRIVE, "")
+    return (str(json.loads(text)["deadLetterTargetArn"]) if text else "", *one.name.split(" ", 2))
+
+
 def dead_letter_name(one: Wanted) -> str:
     """The name of a queue's dead-letter queue; '' for none."""
-    text = one.attributes.get(REDRIVE, "")
-    return str(json.loads(text)["deadLetterTargetArn"]).rpartition(":")[2] if text else ""
+    return named_arns(one)[0].rpartition(":")[2]
 
 
 def _ordered(queues: list[Wanted]) -> list[Wanted]:

@@ -54,7 +54,8 @@ def migrate(
 
     async def moved() -> run.Moved:
         def ask(messages: int, move: Move) -> None:
-            seconds = FIXED_S + messages * SECONDS[to_cluster] / 100_000
+            fixed_s = FIXED_S if to_cluster else FIXED_S + run.LATE_S
+            seconds = fixed_s + messages * SECONDS[to_cluster] / 100_000
             again = "going on with the move" if move.resumed else "moving"
             print(
                 f"cns: {again} of {messages} messages: nothing serves for about {seconds:.0f} s"

@@ -24,11 +24,14 @@ Probe = Callable[[], Awaitable[bool]]
 
 
 class ResponseWatch:
-    def __init__(self, probe: Probe, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, probe: Probe, on_return: Callable[[], Awaitable[None]], loop: asyncio.AbstractEventLoop) -> None:
+        """`on_return` uses Cassandra before the absence ends; it raises nothing."""
         self._probe = probe
+        self._on_return = on_return
         self._loop = loop
         self._answered_s = loop.time()
         self._probing: asyncio.Task[None] | None = None
+        self._is_silent = False
 
     @property
     def absence(self) -> asyncio.Future[None] | None:
@@ -37,7 +40,7 @@ class ResponseWatch:
 
     def check(self) -> None:
         """Raise StoreUnavailable while Cassandra is silent."""
-        if self._probing is not None:
+        if self._is_silent:
             raise StoreUnavailable("Cassandra does not answer")
 
     def answered(self) -> None:
@@ -48,6 +51,7 @@ class ResponseWatch:
         """Note that a statement sent at `sent_s` got no answer within its limit, or had no connection."""
         if self._probing is None and self._answered_s < sent_s:
             log.warning("cassandra.responses_stopped")
+            self._is_silent = True
             self._probing = self._loop.create_task(self._probe_until_answered())
 
     async def close(self) -> None:
@@ -57,5 +61,9 @@ class ResponseWatch:
     async def _probe_until_answered(self) -> None:
         while not await self._probe():  # noqa: ASYNC110  # the probe asks a server, which sets no event
             await asyncio.sleep(PROBE_INTERVAL_S)
-        self._probing = None
+        self._is_silent = False
+        try:
+            await self._on_return()
+        finally:
+            self._probing = None
         log.info("cassandra.responses_resumed")

@@ -10,7 +10,7 @@ import contextlib
 import enum
 import math
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -104,6 +104,8 @@ class Cassandra:
         self._site = site
         self.is_away: Callable[[], bool] = lambda: False
         """Whether the others may take this process for dead: then only its renewal uses the store."""
+        self.rejoin: Callable[[], Awaitable[None]] | None = None
+        """That renewal: calls that waited for Cassandra wait for it, too. It may raise CnsError."""
         self._address = address
         self._connection = connection
         self._loop = loop
@@ -111,7 +113,7 @@ class Cassandra:
         self._prepared: dict[Statement, PreparedStatement] = {}
         self._replies: deque[tuple[asyncio.Future[list[Row]], list[Row] | None, Exception | None]] = deque()
         self._drain_asked = False
-        self.watch = ResponseWatch(self._probe, loop)
+        self.watch = ResponseWatch(self._probe, self._rejoin, loop)
         self._site_writes: set[asyncio.Task[list[Row]]] = set()
         self.statements = 0  # sent so far; each try and each batch counts as one
         self.background_statements: Counter[str] = Counter()  # those of them that no caller waits for, by kind of work
@@ -396,6 +398,11 @@ class Cassandra:
                 self._reconnecting = asyncio.create_task(self._reconnect())
             return isinstance(error, ErrorMessage)
         return True
+
+    async def _rejoin(self) -> None:
+        if self.rejoin is not None and self.is_away():
+            with contextlib.suppress(CnsError):  # it is tried again each second
+                await self.rejoin()
 
     # -- in the driver's thread ---------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import msgspec
 from cns.delivery.envelope import verify_body
 from cns.limits import FIFO_SUFFIX
 from cns.notification import Notification
+from cns_common.errors import UNREADABLE
 from cqs.queues.model import decode_body
 
 FindCertificate = Callable[[str], bytes | None]
@@ -84,7 +85,7 @@ def letters_of(bodies: Sequence[bytes], subscription: str, certificate: FindCert
             envelope = msgspec.convert(body, LetterEnvelope)
             if envelope.is_of(subscription) and _is_genuine(body, envelope, certificate):
                 found.append(envelope)
-        except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):  # another text
+        except UNREADABLE:  # another text
             continue
     return found
 

@@ -14,6 +14,7 @@ import msgspec
 
 from cns_common.aws.auth.accounts import KeyRing
 from cns_common.aws.call import Caller
+from cns_common.errors import UNREADABLE
 from cns_server.rest.levels import LEVELS, allows
 from cns_server.rest.problems import Problem
 
@@ -77,7 +78,7 @@ def _parse(token: str) -> tuple[NewToken, bytes, bytes]:
         if not LEVELS.keys() >= set(grant.levels):
             raise ValueError("an unknown level")
         return grant, data, _bytes(mac)
-    except (ValueError, msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         raise refused("The token is not valid: it is malformed.") from None
 
 

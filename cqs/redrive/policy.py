@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from cns_common.arn import parse_arn
-from cns_common.errors import RequestError
+from cns_common.errors import UNREADABLE, RequestError
 from cqs.limits import POLICY_BYTES_MAX, REDRIVE_RECEIVES_MAX, REDRIVE_SOURCES_MAX
 from cqs.queues.names import is_fifo
 
@@ -116,7 +116,7 @@ def _members(text: str) -> dict[str, object] | None:
         return None
     try:
         return _MEMBERS.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

@@ -110,11 +110,12 @@ class AccountStore(Protocol):
         ...
 
     async def add_user(self, account: Key, name: str, now_ms: int, given: AccessKey | None = None) -> AccessKey:
-        """A new user with a first key: the given one, or a new one."""
+        """A new user with a first key: the given one, or a new one. Of several calls with given keys for a new user,
+        each adds its key: processes that start at once apply the same file."""
         ...
 
     async def add_user_key(self, account: Key, name: Key, now_ms: int, given: AccessKey | None = None) -> AccessKey:
-        """Another key for a user; existing keys stay valid."""
+        """Another key for a user; existing keys stay valid. A given key that it has already stays, too."""
         ...
 
     async def set_user_active(self, account: Key, name: Key, active: bool) -> None: ...

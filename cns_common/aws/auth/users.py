@@ -120,7 +120,6 @@ class UserStore(ABC):
         return [_listed_user(record) for record in await self._users(account)]
 
     async def add_user(self, account: str, name: str, now_ms: int, given: AccessKey | None = None) -> AccessKey:
-        """A new user with a first key: the given one, or a new one."""
         if not USER_NAME.fullmatch(name):
             raise RequestError("ValidationError", f"a user's name is 1 to 64 of A-Z a-z 0-9 _ + = , . @ -: {name!r}")
         await self._check_account(account)
@@ -129,15 +128,19 @@ class UserStore(ABC):
         bare = UserRecord(account, name, _new_user_id(), now_ms, hex_id())
         key, record = self._with_key(bare, given or new_key(account, now_ms))
         if not await self._insert_user(record):
+            if given is not None:
+                return await self.add_user_key(account, name, now_ms, given)
             raise RequestError("EntityAlreadyExists", f"account {account} has a user {name} already")
         await self._notify_key_change(account)
         return key
 
     async def add_user_key(self, account: str, name: str, now_ms: int, given: AccessKey | None = None) -> AccessKey:
-        """Another key for a user; existing keys stay valid."""
         made: list[AccessKey] = []
 
         def add(record: UserRecord) -> UserRecord:
+            if given is not None and any(one.key_id == given.key_id for one in record.keys):
+                made.append(given)
+                return record
             if len(record.keys) >= USER_KEYS_MAX:
                 raise RequestError("LimitExceeded", f"user {name} has {USER_KEYS_MAX} keys, as many as it may")
             key, changed = self._with_key(record, given or new_key(account, now_ms))

@@ -27,6 +27,7 @@ from cns_common.aws.policy.parser import (
     text_set,
 )
 from cns_common.aws.policy.principals import Principals, principals
+from cns_common.errors import UNREADABLE
 
 __all__ = [
     "Decision",
@@ -263,7 +264,7 @@ def _json(text: str) -> object:
         document: object = json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
     except PolicyError:
         raise
-    except (ValueError, RecursionError) as error:
+    except UNREADABLE as error:
         raise PolicyError("Policy is not valid JSON") from error
     return document
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from cns.delivery.failure_causes import why_failed
+from cns_common.errors import UNREADABLE
 from cns_common.events.recent_events import AccountEvent
 from cns_common.events.schema import (
     DeliveryAttempted,
@@ -230,7 +231,7 @@ def origin(body: str, causes: Mapping[str, str]) -> tuple[str, str]:
     """The id of the notification that a message of a queue is, and why it is in this dead-letter queue, if known."""
     try:
         envelope = msgspec.json.decode(body, type=_EventEnvelope)
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+    except UNREADABLE:
         return "", ""
     return envelope.message_id, causes.get(envelope.message_id, "")
 

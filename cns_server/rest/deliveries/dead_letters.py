@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Iterable, Mapping
 from typing import Annotated, NamedTuple
 
@@ -17,7 +16,7 @@ from cns.rest.models import BrowsedMessage
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.subscription import SubscriptionState
 from cns_common.arn import parse_arn
-from cns_common.errors import RequestError
+from cns_common.errors import UNREADABLE, RequestError
 from cns_common.events.recent_events import field
 from cns_common.events.schema import DeliveryDeadLettered
 from cns_server.rest.calls import RestCall, RestCalls
@@ -208,7 +207,7 @@ def _letter(message: BrowsedMessage, moves: Mapping[str, list[Delivery]]) -> Dea
         return DeadLetter(**shown, source_arn=message.dead_letter_source_arn, cause=RECEIVES_SPENT)
     try:
         envelope = msgspec.json.decode(message.body, type=_Envelope)
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):  # another text
+    except UNREADABLE:  # another text
         return DeadLetter(**shown)
     candidates = moves.get(envelope.MessageId, [])
     named = [one for one in candidates if one.subscription_arn and one.subscription_arn in envelope.UnsubscribeURL]
@@ -232,7 +231,7 @@ def _read_position(after: str) -> _Position:
         return _Position("", "")
     try:
         return msgspec.json.decode(base64.b64decode(after, altchars=b"-_", validate=True), type=_Position)
-    except (binascii.Error, ValueError, msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         raise Problem(400, "InvalidRequest", "`after` is not the `next` of an earlier page.") from None
 
 

@@ -109,7 +109,8 @@ def test_accounts_with_their_users_keys_and_resources(service: Up, tmp_path: Pat
     keys = {"SHOP_ID": "A" * 16, "SHOP_SECRET": "s" * 20, "ALICE_ID": "B" * 16, "ALICE_SECRET": "t" * 20}
 
     def config(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
-        return run(service, "config", *words, "--accounts", "--data", data, **keys, **more)
+        other = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}  # not the service of the data directory
+        return run(service, "config", *words, "--accounts", "--data", data, **{**keys, **other, **more})
 
     assert [line.split()[:2] for line in config("diff", file).stdout.splitlines() if line[0] != " "] == [
         ["create", "account"],
@@ -129,12 +130,30 @@ def test_accounts_with_their_users_keys_and_resources(service: Up, tmp_path: Pat
     shop = yaml.safe_load(exported.stdout)["accounts"]["123456789012"]
     assert (shop["name"], shop["users"], list(shop["queues"])) == ("Shop", {"alice": {}}, ["orders"])
     assert not any(secret in exported.stdout for secret in keys.values())
+    file.write_text("accounts: {123456789012: {queues: {}}}")
+    asked = config("apply", "--prune", file)
+    assert "delete queue orders of account 123456789012\n" in asked.stderr, asked.stderr
     file.write_text(exported.stdout)
     assert config("diff", file, "--prune").returncode == 0
 
+    file.write_text(ACCOUNTS)
+    said = f"cns: {file}:6: accounts.123456789012.users.alice.keys.0: {keys['ALICE_ID']} is the key of another, or has"
+    assert config("apply", file, ALICE_SECRET="u" * 20).stderr == f"{said} another secret\n"
+    file.write_text("accounts: {12345678901: {name: Short}}")
+    refused = config("diff", file)
+    said = f"cns: {file}:1: accounts.12345678901: String should match pattern '^[0-9]{{12}}$'\n"
+    assert (refused.returncode, refused.stderr) == (2, said)
     file.write_text("accounts: {123456789013: {queues: {q: }}}")
     assert config("apply", file).stderr.endswith("accounts.123456789013: is a new account: give its key\n")
     file.write_text("queues: {q: }")
     refused = config("apply", file)
-    said = "cns: there are 2 accounts: the file must say under accounts which has what\n"
-    assert (refused.returncode, refused.stderr) == (1, said)
+    said = f"cns: {file}:1: there are 2 accounts: the file must say under accounts which has what\n"
+    assert (refused.returncode, refused.stderr) == (2, said)
+
+
+def test_a_service_that_takes_the_keys_for_another_account_is_refused(tmp_path: Path) -> None:
+    """It would list, and prune, what that account has."""
+    with running(tmp_path / "data", "--auth=off") as service:
+        refused = run(service, "config", "export", "--accounts", "--data", tmp_path / "data")
+        said = f"cns: {service.url} takes the key of account "
+        assert (refused.returncode, refused.stdout, refused.stderr.startswith(said)) == (1, "", True), refused.stderr

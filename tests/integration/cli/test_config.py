@@ -186,6 +186,81 @@ async def test_prune_deletes_what_a_file_does_not_have(service: Service) -> None
     assert await exported(other) == before
 
 
+async def test_prune_keeps_what_an_account_has_of_which_the_file_names_nothing(calls: ServiceCalls) -> None:
+    await apply(calls, FILE)
+    for text in ("", f"accounts: {{{calls.account}: {{name: Shop}}}}"):
+        assert await differences(calls, text, prune=True) == []
+    assert len(await differences(calls, "queues: {}", prune=True)) == 9
+
+
+async def test_prune_keeps_what_the_file_refers_to(service: Service) -> None:
+    """Else the next apply would be refused."""
+    one, other = calls = [service.account(), service.account()]
+    for each in calls:
+        await apply(each, "queues: {dead: , sub-dead: , in: , t: }\ntopics: {t: , in: }")
+    t = f"arn:aws:sns:{REGION}:{other.account}:t"
+    text = f"""accounts:
+  {one.account}:
+    queues: {{q: {{deadLetterQueue: {{queue: dead, maxReceiveCount: 3}}}}}}
+    subscriptions: [{{topic: {t}, protocol: sqs, endpoint: in, deadLetterQueue: sub-dead}}]
+  {other.account}: {{queues: {{}}}}"""
+    known = {each.account: each for each in calls}
+    planned = await plan_file(read_text("f.yaml", text), known.__getitem__, prune=True)
+    changes = [each.change for each in planned if each.change.action == "delete"]
+    deleted = [(each.account, each.kind, each.name) for each in changes]
+    assert deleted == [
+        (one.account, "topic", "in"),
+        (one.account, "topic", "t"),
+        (one.account, "queue", "t"),
+        (other.account, "topic", "in"),
+        *[(other.account, "queue", name) for name in ("dead", "in", "sub-dead", "t")],
+    ]
+
+
+async def test_an_account_has_its_resources_in_one_place(calls: ServiceCalls) -> None:
+    """In two parts, each would prune what the other has."""
+    await apply(calls, "queues: {a: , b: }")
+    part = f"accounts: {{{calls.account}: {{name: Shop, queues: {{b: }}}}}}"
+    with pytest.raises(ConfigError, match=r"^f\.yaml:2: accounts\.\d+: has resources at the top of the file, too"):
+        await apply(calls, f"queues: {{a: }}\n{part}", prune=True)
+    assert await differences(calls, f"queues: {{a: , b: }}\n{part.replace(', queues: {b: }', '')}", prune=True) == []
+    assert list((await exported(calls))["queues"]) == ["a", "b"]
+
+
+async def test_accounts_subscribe_to_each_others_topics(service: Service) -> None:
+    calls = {one.account: one for one in (service.account(), service.account())}
+    policy = "{Statement: {Effect: Allow, Principal: '*', Action: 'sns:Subscribe', Resource: '*'}}"
+    text = "accounts:\n"
+    for one, other in zip(calls, reversed(calls), strict=True):
+        topic = f"arn:aws:sns:{REGION}:{other}:t"
+        text += f"  {one}: {{topics: {{t: {{policy: {policy}}}}}, queues: {{q: }}, "
+        text += f"subscriptions: [{{topic: '{topic}', protocol: sqs, endpoint: q, allow: true}}]}}\n"
+    document = read_text("f.yaml", text)
+    for action in ("create", "keep"):
+        planned = await plan_file(document, calls.__getitem__)
+        assert [one.change.action for one in planned] == [action] * 6
+        await run_steps(planned, lambda _: None)
+
+
+def no_account(number: str) -> ServiceCalls:
+    raise RequestError("InvalidParameter", "there are 2 accounts")
+
+
+async def test_a_part_of_no_account_is_one_of_the_problems() -> None:
+    with pytest.raises(ConfigError) as refused:
+        await plan_file(read_text("f.yaml", "queues: {q: }\naccounts: {12: {queues: {q: }}}"), no_account)
+    assert refused.value.lines == [
+        "f.yaml:1: there are 2 accounts",
+        "f.yaml:2: accounts.12: String should match pattern '^[0-9]{12}$'",
+    ]
+
+
+async def test_a_name_for_display_that_only_begins_as_json(calls: ServiceCalls) -> None:
+    text = "topics: {t: {attributes: {DisplayName: '{hello'}}}"
+    await apply(calls, text)
+    assert (await exported(calls))["topics"] == {"t": {"attributes": {"DisplayName": "{hello"}}}
+
+
 async def test_queues_that_are_each_others_dead_letter_queue(calls: ServiceCalls) -> None:
     text = "topics: {t: }\nsubscriptions:\n"
     text += "".join(f"  - {{topic: t, protocol: sqs, endpoint: q{n}, allow: true}}\n" for n in range(3)) + "queues:\n"
@@ -235,8 +310,9 @@ async def test_a_subscription_that_is_not_confirmed_is_asked_once(calls: Service
     exporter = Exporter(calls)
     found = await exporter.contents()
     assert "pw" not in json.dumps(found)
-    assert [note.rpartition(" is not ")[2] for note in exporter.notes] == [
-        "confirmed: its attributes are not in the export"
+    assert [note.rpartition("example.com/x")[2] for note in exporter.notes] == [
+        " is not confirmed: its attributes are not in the export",
+        ": its password is not in the export",
     ]
 
 
@@ -364,6 +440,10 @@ async def test_a_file_is_refused_as_a_whole_with_the_place_of_each_fault(calls: 
         (
             "subscriptions: [{topic: t, protocol: sqs, endpoint: q}]",
             "f.yaml:1: subscriptions.0: NotFound: Topic does not exist",
+        ),
+        (
+            "topics: {t: }\nsubscriptions: [{topic: t, protocol: https, endpoint: 'https://a:****@example.com/'}]",
+            "f.yaml:2: subscriptions.0: InvalidParameter: the endpoint has no password",
         ),
     ],
 )

@@ -11,17 +11,20 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 import pytest
 import redis
 
 from cns_backend.stores.contract import ProcessReport
+from cns_common.cassandra import connection as connection_module
 from cns_common.cassandra import session as session_module
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_server import api as api_module
+from cqs.engines.cluster import ClusterEngine
 from lab.harness.keyspace import emptied
 from lab.harness.servers import flush_prefix, redis_url
 from lab.harness.service import OBSERVER
@@ -33,6 +36,8 @@ from tests.integration.errors.api_forms import PROTOCOLS, FormOfApi, cluster_api
 WORKER = ProcessReport("worker-1", "worker", (), ())
 LIMIT_S = 1.0
 """The limit of a statement during an outage."""
+CONNECT_S = 10.0
+"""That of a connection: the driver does not notice that one is closed while it is made."""
 PAGES = ("/ready", "/health", "/live", "/metrics")
 READ = Statement("SELECT record FROM queues WHERE account = 'a' AND region = 'r' AND name = 'n'")
 CONDITIONAL = Statement(
@@ -48,6 +53,7 @@ class Outage:
         self._address = address
         self._proxy = proxy
         self._monkeypatch = monkeypatch
+        monkeypatch.setattr(connection_module, "CONNECT_TIMEOUT_S", CONNECT_S)
         self.place = replace(address, hosts=("127.0.0.1",), port=proxy.port)
 
     @asynccontextmanager
@@ -193,10 +199,11 @@ async def test_writes_while_cassandra_hangs(tmp_path: Path, outage: Outage) -> N
             assert answer[:2] == (503, "ServiceUnavailable")
 
 
-@pytest.mark.parametrize("kind", ["hung", "gone"])
+@pytest.mark.parametrize(("kind", "is_long"), [("hung", False), ("gone", False), ("hung", True), ("gone", True)])
 async def test_calls_wait_for_cassandra(
-    tmp_path: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch, kind: str, *, is_long: bool
 ) -> None:
+    """After a long outage also until the process is one of the living ones again."""
     monkeypatch.setattr(api_module, "CLUSTER_CALL_S", PATIENCE_S)
     async with outage.api(tmp_path) as api:
         await prepared_calls(api)
@@ -204,6 +211,10 @@ async def test_calls_wait_for_cassandra(
         while api.backend.absence() is None:
             with suppress(StoreUnavailable, OutcomeUnknown):
                 await api.backend.control.report(WORKER)
+        if is_long:
+            processes = cast("ClusterEngine", api.backend.engines["cqs"]).work.processes
+            processes._has_returned = False
+            processes._membership.lease.end()
         calls = [asyncio.create_task(_written(api, *form)) for form in PROTOCOLS]
         while len(api.front.held or ()) < len(calls):
             await asyncio.sleep(0)

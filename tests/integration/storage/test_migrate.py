@@ -10,9 +10,9 @@ import asyncio
 import base64
 import errno
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -35,7 +35,7 @@ from cns_backend.backend import Backend
 from cns_backend.cluster import open_cluster_backend
 from cns_backend.schema import table_names
 from cns_backend.store_host import StoreHost
-from cns_backend.stores.cassandra.move_marks import CassandraMoveMarks
+from cns_backend.stores.cassandra.move_marks import CassandraMoveMarks, check_unmoved
 from cns_backend.stores.contract import PoolSize
 from cns_backend.transfer import run
 from cns_backend.transfer.copying import copy_queues
@@ -53,6 +53,7 @@ from cns_common.errors import StartError, StoreUnavailable
 from cns_common.move_mark import MoveMark
 from cqs.engines import cluster as engine_module
 from cqs.engines.cluster import MAINTENANCE_INTERVAL_S, RENEW_INTERVAL_S, ROUND_INTERVAL_S, ClusterEngine
+from cqs.engines.cluster.ownership.background import BackgroundWork
 from cqs.engines.cluster.ownership.processes import LAPSED_MS, RENEW_INTERVAL_MS
 from cqs.engines.contract import Entry
 from cqs.engines.moved_message import MovedMessage
@@ -68,6 +69,7 @@ NOW_MS = 1_790_000_000_000
 END_MS = NOW_MS + 300 * 86_400_000
 REGION = "eu-central-1"
 KEY = base64.b64encode(b"k" * 32).decode()
+Late = list[Callable[[], Awaitable[object]]]
 
 
 def quiet(_: str) -> None:
@@ -91,6 +93,21 @@ def cluster(directory: Path, place: CassandraAddress) -> Settings:
         cassandra_keyspace=place.keyspace,
         master_key=KEY,
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def late_statements() -> Iterator[Late]:
+    """Statements that take effect late. No test waits for their time."""
+    late: Late = []
+
+    async def wait(seconds: float) -> None:
+        assert seconds == run.LATE_S
+        while late:
+            await late.pop()()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "sleep", wait)
+        yield late
 
 
 @asynccontextmanager
@@ -221,6 +238,19 @@ async def test_each_kind_goes_to_a_cluster_and_back(
     back = await to_directory(second, cassandra_address)
     assert back.records == there.records
     assert await rows_of(embedded(second)) == before
+
+
+@pytest.mark.usefixtures("cassandra")
+async def test_a_statement_of_a_process_that_was_cut_off_is_moved(
+    tmp_path: Path, source: Path, cassandra_address: CassandraAddress, late_statements: Late
+) -> None:
+    """It was sent before the process's row ended, and takes effect when the move has seen no living process."""
+    await to_cluster(source, cassandra_address)
+    async with open_cluster_backend(cluster(source.parent, cassandra_address), moving=True) as backend:
+        late_statements.append(lambda: backend.queues.create(queue_named("late")))
+        await to_directory(tmp_path / "second", cassandra_address)
+    async with opened(embedded(tmp_path / "second")) as backend:
+        assert await backend.queues.get(queue_named("late").key) is not None
 
 
 # -- marks and refusals ------------------------------------------------------------------------------------------------
@@ -482,6 +512,36 @@ async def test_a_process_that_was_suspended_during_a_move_serves_nobody(
         machine.run(RENEW_INTERVAL_MS * 1_000_000)
         await renew()
         assert await backend.queues.get(queue_named("q").key) is None
+
+
+async def test_a_process_that_joins_late_sees_a_move_that_began_meanwhile(
+    tmp_path: Path, cassandra: Cassandra, cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first renewal failed; the next one comes after it has read that there is no mark."""
+    marks, steps, looks = CassandraMoveMarks(cassandra), [], []
+
+    async def keep(step: Callable[[], Any], _interval_s: float) -> None:
+        steps.append(step)
+
+    async def look(*of: Any) -> None:
+        await check_unmoved(*of)
+        looks.append(of)
+        if len(looks) == 2:
+            assert await marks.swap(None, MoveMark(run="r", state="leaving", other="data", at_ms=1))
+            (renew,) = [step for step in steps if step.__name__ == "renew"]
+            with suppress(StartError):
+                await renew()
+
+    monkeypatch.setattr(BackgroundWork, "start", nothing)
+    monkeypatch.setattr(engine_module, "repeat", keep)
+    monkeypatch.setattr(cluster_module, "check_unmoved", look)
+    with pytest.raises(StoreUnavailable, match="was stopped or cut off"):
+        async with open_cluster_backend(cluster(tmp_path, cassandra_address)) as backend:
+            await backend.queues.get(queue_named("q").key)
+
+
+async def nothing(_: object) -> None:
+    """The first renewal fails."""
 
 
 async def idle(_step: object, _interval_s: float) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cns_cli.config.document import read_file
+from cns_cli.config.document import read_file, read_text
 from cns_cli.config.export import yaml_text
 from cns_cli.config.model import File
 from cns_cli.config.source import DEPTH_MAX, ConfigError, Source
@@ -110,3 +110,8 @@ def test_the_schema_has_the_members_of_the_file() -> None:
         False,
     )
     assert json.loads(json.dumps(schema)) == schema
+
+
+def test_a_user_has_a_name_of_iam() -> None:
+    (problem,) = read_text("f", "accounts: {123456789012: {users: {a b: }}}").problems
+    assert problem.path == ("accounts", "123456789012", "users", "a b")

@@ -93,7 +93,13 @@ def no_name(character: str, code: int, column: int = 2) -> str:
             '{"deadLetterTargetArn":7,}',
             f"RedrivePolicy: failed to parse JSON. {no_name('}', 125, 26)}",
         ),
-        ("RedrivePolicy", '"\ud800"', "RedrivePolicy: failed to parse JSON."),
+        ("RedrivePolicy", '"\ud800"', "RedrivePolicy: failed to parse JSON. A lone surrogate is not text"),
+        (
+            "RedrivePolicy",
+            "[" * 5000 + "]" * 5000,
+            "RedrivePolicy: failed to parse JSON. Document nesting depth (1001) exceeds the maximum allowed (1000, "
+            "from `StreamReadConstraints.getMaxNestingDepth()`)",
+        ),
         ("RedrivePolicy", "[]", "RedrivePolicy: Missing deadLetterTargetArn attribute"),
         ("RedrivePolicy", "{}", "RedrivePolicy: Missing deadLetterTargetArn attribute"),
         (

@@ -16,12 +16,14 @@ from cns_common.cluster.lease import LeaseTimes
 from cns_common.cluster.membership import MemberRows, Membership
 from cns_common.cluster.rendezvous import rendezvous
 from cns_common.cluster.stopwatch import Stopwatch, start_stopwatch
+from cns_common.errors import StartError
 from cqs.engines.cluster.ownership import schema
 
 TTL_S = 12
-LAPSED_MS = 12_000
+LAPSED_MS = 10_000
 """After this time without a renewal others may have taken over, or `cns migrate` may have begun: the process comes back
-under another name."""
+under another name. Cassandra ends rows by whole seconds, so one may live for a second less than its time to live;
+another second is for nodes whose clocks differ."""
 RENEW_INTERVAL_MS = 4_000
 CERTAIN_MS = 8_000
 """After this time without a renewal a process stops to act as an owner: others may have taken over."""
@@ -46,8 +48,10 @@ class LiveProcesses:
         self._announce = announce
         self._lives = 0
         self._has_returned = False
-        self.on_return: Callable[[], Awaitable[None]] = _nothing
-        """Called when the others have this process among the living ones again. While it raises, `is_away` is true."""
+        self.on_shown: Callable[[], Awaitable[None]] = _nothing
+        """Called at each renewal, when the others have this process among the living ones: no clock shows that a
+        virtual machine was paused and its clocks with it. When it raises StartError, `is_away` is true until it does
+        not."""
         rows = MemberRows(schema.RENEW, schema.FORGET, TTL_S, LeaseTimes(CERTAIN_MS, RENEW_INTERVAL_MS))
         self._membership = Membership(cassandra, clock, rows, f"{node}.0")
         self._name_since: Stopwatch | None = None
@@ -72,7 +76,7 @@ class LiveProcesses:
     @property
     def is_away(self) -> bool:
         """Whether others may take this process for dead, and so may have begun what waits for its end."""
-        return not self._has_returned or self._membership.lease.age_ms >= LAPSED_MS
+        return not self._has_returned or self._has_lapsed
 
     def owner_of(self, key: str) -> str:
         """The owner among the live processes, as last read."""
@@ -123,22 +127,33 @@ class LiveProcesses:
         await self._cassandra.run(schema.FORGET if undone else schema.LEAVE, self.node)
         self._announce(self.node, False)
 
+    @property
+    def _has_lapsed(self) -> bool:
+        lease = self._membership.lease
+        return lease.held and lease.age_ms >= LAPSED_MS
+
     async def _renew(self) -> None:
         lease = self._membership.lease
         if not lease.is_due:
             return
-        if lease.held and lease.age_ms >= LAPSED_MS:
+        if self._has_lapsed:
             self._lives += 1
             log.warning("process.lease_expired", node=self.node, seconds=lease.age_ms // 1000)
             self._membership.process = f"{self._base}.{self._lives}"
             self._read_soon = True
             self._has_returned = False
             lease.end()  # no lease under the new name can expire yet
-        await self._membership.renew()
+        since = await self._membership.show()
+        if self._has_lapsed:  # the row may have expired before this one came: the next step begins another life
+            return
+        lease.hold(since)
         self._announce(self.node, True)
-        if not self._has_returned:
-            await self.on_return()
-            self._has_returned = True
+        try:
+            await self.on_shown()
+        except StartError:
+            self._has_returned = False
+            raise
+        self._has_returned = True
 
     async def _renew_name(self) -> None:
         """Renew the name once a day, and at the start: without Cassandra it was not made sure that it is unique."""

@@ -38,7 +38,8 @@ TEXTS = [
     *(f"{SNS}:app/APNS/none", f"{SNS}:app/NOPE/none/more"),
     *(f"{SNS}:endpoint/APNS/app/{UNKNOWN_ID}", f"{SNS}:endpoint/APNS/app"),
     *(f"arn:aws:sqs:{REGION}:{ACCOUNT}:q", f"arn:aws:sqs:{REGION}:{ACCOUNT}:q.fifo"),
-    *("[" * 20_000, '{"a":' * 20_000, "[" * 400 + "]" * 400, '{"a":' * 400 + "1" + "}" * 400),
+    *("[" * 20_000, '{"a":' * 20_000),
+    *(made for n in (400, 5_000) for made in ("[" * n + "]" * n, '{"a":' * n + "1" + "}" * n)),
     *('{"a":1,"a":2}', '"\\ud800"', '{"\\ud800":["\\udfff"]}', '{"a":["\\u0000"]}', "{}", "[]", '""', "{", "1"),
 ]
 FRAGMENTS = [

@@ -67,6 +67,16 @@ async def test_keys_that_were_given(accounts: AccountStore) -> None:
     }
 
 
+async def test_processes_that_start_at_once_give_the_same_keys(accounts: AccountStore) -> None:
+    account = (await accounts.create(1)).account
+    one, other = [AccessKey("", f"AKIAUSER{n}", f"secret {n}", n) for n in (3, 4)]
+    await asyncio.gather(*[accounts.add_user(account, "alice", 9, one) for _ in range(3)])
+    await asyncio.gather(*[accounts.add_user_key(account, "alice", 9, other) for _ in range(3)])
+    assert [[key.key_id for key in user.keys] for user in await accounts.users(account)] == [["AKIAUSER3", "AKIAUSER4"]]
+    with pytest.raises(RequestError, match="has 2 keys"):
+        await accounts.add_user(account, "alice", 9, msgspec.structs.replace(one, key_id="AKIATHIRD"))
+
+
 async def test_sessions_that_ended(accounts: AccountStore) -> None:
     await accounts.end_session("first", 2_000, 1_000)
     await accounts.end_session("second", 9_000, 2_000)
