@@ -82,10 +82,11 @@ async def open_cluster_backend(
         engines = {name: await stack.enter_async_context(kinds[name].open(servers)) for name in chosen.running}
         if not moving:
             unmoved = partial(check_unmoved, cassandra, settings.cassandra_keyspace)
-            if isinstance(cqs := engines.get(DEFAULT_CLUSTER_ENGINE), ClusterEngine):
-                processes = cqs.work.processes
-                processes.on_shown = unmoved  # before the look below: its first renewal may come late
-                cassandra.is_away, cassandra.rejoin = lambda: processes.is_away, cqs.work.renew
+            cqs = engines[DEFAULT_CLUSTER_ENGINE]
+            assert isinstance(cqs, ClusterEngine)  # no other engine of a cluster may have the internal queues
+            processes = cqs.work.processes
+            processes.on_shown = unmoved  # before the look below: its first renewal may come late
+            cassandra.is_away, cassandra.rejoin = lambda: processes.is_away, cqs.work.renew
             with background(MEMBERSHIP):  # a move that began meanwhile has not seen this process among the living ones
                 await unmoved()
         accounts = CassandraAccountStore(cassandra, seal)

@@ -9,7 +9,7 @@ from cns.limits import ENDPOINT_CHARS_MAX, FIFO_SUFFIX
 from cns.protocols.table import ALIASES, PROTOCOLS, find_protocol
 from cns_common.arn import parse_arn
 
-MASK = "****"
+_MASK = "****"
 
 
 def check_protocol(name: str) -> str:
@@ -53,4 +53,9 @@ def masked_endpoint(endpoint: str) -> str:
     if parts.password is None:
         return endpoint
     user, _, host = parts.netloc.rpartition("@")
-    return endpoint.replace(parts.netloc, f"{user.partition(':')[0]}:{MASK}@{host}", 1)
+    return endpoint.replace(parts.netloc, f"{user.partition(':')[0]}:{_MASK}@{host}", 1)
+
+
+def has_masked_password(endpoint: str) -> bool:
+    """Whether it is a URL as lists show it: its password is not known."""
+    return f":{_MASK}@" in endpoint

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic.alias_generators import to_camel
 
-from cns.subscriptions.endpoint_syntax import MASK
+from cns.subscriptions.endpoint_syntax import has_masked_password
 from cns_cli.config.model import Declared, Queue, Subscription, Topic
 from cns_cli.config.resources import Calls, Found, Queues, Subscriptions, Topics
 from cns_cli.config.source import plain_value
@@ -60,7 +60,7 @@ class Exporter:
         found = await self._subscriptions.find(name)
         if found is None or not found.changeable:
             self.notes.append(f"{name} {_NOT_CONFIRMED}")
-        if f":{MASK}@" in endpoint:
+        if has_masked_password(endpoint):
             self.notes.append(f"{name}: its password is not in the export")
         settings = {} if found is None else self._subscriptions.settings(name, found.attributes)
         known = {"topic": self._short("sns", topic), "protocol": protocol, "endpoint": self._short("sqs", endpoint)}

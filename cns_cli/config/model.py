@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_va
 from pydantic.alias_generators import to_camel
 
 from cns_cli.config.source import Decimal
+from cns_common.aws.call import USER_NAME
 
 
 def _plain(value: object) -> object:
@@ -147,7 +148,7 @@ _REFERENCE: Any = WithJsonSchema({"type": "object", "additionalProperties": {"ty
 KeyId = Annotated[str, BeforeValidator(_resolved), Field(pattern=r"^[A-Z0-9]{16,128}$"), _REFERENCE]
 Secret = Annotated[str, BeforeValidator(_resolved), Field(pattern=r"^[!-~]{16,128}$"), _REFERENCE]
 Number = Annotated[str, Field(pattern="^[0-9]{12}$")]
-UserName = Annotated[str, Field(pattern="^[A-Za-z0-9_+=,.@-]{1,64}$")]
+UserName = Annotated[str, Field(pattern=f"^{USER_NAME.pattern}$")]
 
 
 class Key(Part):

@@ -13,7 +13,13 @@ from cns.arns import check_topic_arn
 from cns.filters.model import Scope
 from cns.subscriptions import attributes as subscription_attributes
 from cns.subscriptions.attributes import RAW, SCOPE
-from cns.subscriptions.endpoint_syntax import MASK, check_endpoint, check_pairing, check_protocol, masked_endpoint
+from cns.subscriptions.endpoint_syntax import (
+    check_endpoint,
+    check_pairing,
+    check_protocol,
+    has_masked_password,
+    masked_endpoint,
+)
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.tags import read_tags, with_tags
 from cns.topics import attributes as topic_attributes
@@ -318,7 +324,7 @@ class Subscriptions(_Kind):
 
     async def create(self, name: str, attributes: Texts, tags: Texts) -> None:
         topic, protocol, endpoint = name.split(" ", 2)
-        if f":{MASK}@" in endpoint:
+        if has_masked_password(endpoint):
             raise RequestError("InvalidParameter", "the endpoint has no password: write it in place of the stars")
         params = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint, "Attributes": dict(attributes)}
         await self.calls.run("sns", "Subscribe", **params)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import time
 from dataclasses import dataclass, field
@@ -20,15 +19,15 @@ from cns.endpoints.outcome import Cause
 from cns_backend.metrics_token import CHALLENGE, request_headers
 from cns_backend.urls import address_of
 from cns_cli.doctor.findings import CheckResult, Level, ok, problem, warning
-from cns_cli.overview.metrics import HOW_TO_SEE, SAME_SETTINGS, other_store
+from cns_cli.overview.metrics import HOW_TO_SEE, SAME_SETTINGS, MetricsPage, ServiceUnreachable, other_store, read_page
 from cns_cli.remote.connection import StoredProfile
 from cns_common.configuration.settings import Settings
+from cns_common.metrics.catalogue import BUILD_INFO
 
 TIMEOUT_S = 5.0
 SKEW_WARNED_S = 60
 SKEW_REFUSED_S = 15 * 60
 """The service refuses signatures whose time differs by more."""
-_BUILD = re.compile(r'^cns_build_info\{[^}\n]*version="([^"\n]*)"', re.MULTILINE)
 _LEVELS: dict[str, Level] = {"green": "ok", "yellow": "warning", "red": "problem"}
 
 
@@ -53,7 +52,12 @@ def check_endpoint(settings: Settings, client: StoredProfile, *, named: bool) ->
         answer.findings.append(problem("endpoint", f"{url} does not answer: {error}", _mend(url, str(error))))
         return answer
     is_hidden = metrics.headers.get("www-authenticate") == CHALLENGE
-    if "cns_build_info" not in metrics.text and not is_hidden:
+    try:
+        page = read_page(metrics.text)
+    except ServiceUnreachable:
+        page = MetricsPage({})
+    version = page.label(BUILD_INFO, "version")
+    if not version and not is_hidden:
         text = f"{url} answers, but is no CNS (GET /metrics: {metrics.status_code})"
         answer.findings.append(problem("endpoint", text, "name the service with --url or AWS_ENDPOINT_URL"))
         return answer
@@ -61,9 +65,8 @@ def check_endpoint(settings: Settings, client: StoredProfile, *, named: bool) ->
     if is_hidden:
         answer.findings.append(warning("endpoint", f"{url} answers, but no details without its token", HOW_TO_SEE))
     else:
-        form = "embedded" if "cns_store_commits_total" in metrics.text else "cluster"
-        answer.findings.append(ok("endpoint", f"{url} answers, {form} form, version {_version(metrics.text)}"))
-        if other := other_store(settings, form):
+        answer.findings.append(ok("endpoint", f"{url} answers, {page.form} form, version {version}"))
+        if other := other_store(settings, page):
             answer.findings.append(warning("settings", other, SAME_SETTINGS))
     answer.findings.append(_health(health))
     answer.findings.append(_clock(health))
@@ -82,11 +85,6 @@ def _mend(url: str, error: str) -> str:
     if "SSL" in error.upper():
         return f"it may not speak TLS: try {url.replace('https:', 'http:', 1)}"
     return "start it with `cns up`, or name another with --url or AWS_ENDPOINT_URL"
-
-
-def _version(metrics: str) -> str:
-    found = _BUILD.search(metrics)
-    return found[1] if found else "unknown"
 
 
 def _health(response: httpx.Response) -> CheckResult:

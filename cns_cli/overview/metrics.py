@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cns_backend.metrics_token import CHALLENGE, request_headers
 from cns_backend.urls import address_of
 from cns_common.configuration.settings import Settings
+from cns_common.metrics.catalogue import STORE_COMMITS
 from cns_common.metrics.model import Metric
 
 TIMEOUT_S = 10.0
@@ -53,6 +54,11 @@ class MetricsPage:
         """A value of a label; '' without a sample."""
         return next((dict(at).get(label, "") for at in self.samples.get(metric.name, {})), "")
 
+    @property
+    def form(self) -> str:
+        """The form of the service: embedded or cluster."""
+        return "embedded" if self.samples.get(STORE_COMMITS.name) else "cluster"
+
 
 class ServiceReader:
     """Reads over HTTP. The default URL is that of the settings, else of the last start from the data directory."""
@@ -88,11 +94,13 @@ class ServiceReader:
             raise ServiceUnreachable(f"{self.url} does not answer: {error}") from None
 
 
-def other_store(settings: Settings, form: str) -> str:
-    """Why the store of these settings is not that of a service of this form, embedded or cluster; '' if it may be."""
-    if (form == "embedded") == (settings.store == "embedded"):
+def other_store(settings: Settings, page: MetricsPage) -> str:
+    """Why the store of these settings is not that of the service; '' if it may be."""
+    if (page.form == "embedded") == (settings.store == "embedded"):
         return ""
-    return f"the service is of the {form} form, but CNS_STORE is {settings.store} here: commands read another store"
+    return (
+        f"the service is of the {page.form} form, but CNS_STORE is {settings.store} here: commands read another store"
+    )
 
 
 def read_page(text: str) -> MetricsPage:

@@ -24,7 +24,7 @@ from cns_cli.store_access import open_service_backend
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import CnsError, StartError, StoreUnavailable
 from cns_common.logs import set_up_logs
-from cns_common.metrics.catalogue import BUILD_INFO, CIRCUIT_BREAKERS_OPEN, QUARANTINE_JOBS, STORE_COMMITS
+from cns_common.metrics.catalogue import BUILD_INFO, CIRCUIT_BREAKERS_OPEN, QUARANTINE_JOBS
 from cns_common.sqlite.database import STORE_FILE
 
 EXIT_RED = 1
@@ -112,9 +112,8 @@ async def _collect(settings: Settings, reader: ServiceReader, region: str, shown
         page = await asyncio.to_thread(reader.page)
     except ServiceUnreachable as error:
         faults.append(str(error))
-    form = settings.store if page is None else "embedded" if page.samples.get(STORE_COMMITS.name) else "cluster"
     contents = None
-    if page is not None and (other := other_store(settings, form)):
+    if page is not None and (other := other_store(settings, page)):
         faults.append(f"{other}: {SAME_SETTINGS}")
     elif settings.store == "cassandra" or (settings.data / STORE_FILE).exists():
         try:
@@ -124,7 +123,7 @@ async def _collect(settings: Settings, reader: ServiceReader, region: str, shown
             faults.append(str(error))
     return Status(
         url=reader.url,
-        form=form,
+        form=settings.store if page is None else page.form,
         version=None if page is None else page.label(BUILD_INFO, "version"),
         health=health,
         open_breakers=None if page is None else round(page.total(CIRCUIT_BREAKERS_OPEN)),

@@ -44,7 +44,7 @@ class Caller:
 ANONYMOUS = Caller(account="", arn="", user_id="")
 
 
-USER_NAME = re.compile(r"[\w+=,.@-]{1,64}", re.ASCII)
+USER_NAME = re.compile("[A-Za-z0-9_+=,.@-]{1,64}")
 """IAM's rule for user names."""
 
 

@@ -13,6 +13,7 @@ from cns_common.aws.auth.access_keys import AccessKey as StoredKey
 from cns_common.aws.auth.access_keys import described_key
 from cns_common.aws.auth.accounts import Account as StoredAccount
 from cns_common.aws.auth.accounts import AccountStore
+from cns_common.aws.call import USER_NAME
 from cns_common.clock import Clock
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
@@ -31,7 +32,7 @@ from cns_server.rest.problems import Problem
 from cns_server.rest.queues import AccountId
 from cns_server.rest.sign_in.password_hash_limiter import NewPasswords
 
-UserName = Annotated[str, Path(pattern=r"^[\w+=,.@-]{1,64}$")]
+UserName = Annotated[str, Path(pattern=f"^{USER_NAME.pattern}$")]
 KeyId = Annotated[str, Path(pattern="^[A-Z0-9]{16,128}$")]
 Done = TypeVar("Done")
 
